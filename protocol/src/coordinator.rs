@@ -81,7 +81,8 @@ pub use self::giving_up::{GaveUpOn, GiveUpReply, NotGivenUp, OfWhat, Owed};
 pub use self::input::{
     CoordinatorEffect, CoordinatorInput, DisownReply, ParentInput, Repair, Reply,
 };
-use self::mending::Mending;
+use self::mending::Mendings;
+use self::parent::ParentHolds;
 pub use self::parent::{ParentConfig, ParentEntry};
 pub use self::promises::Difference;
 use self::promises::Promises;
@@ -136,16 +137,9 @@ pub struct Coordinator {
     /// The retry state of each undecided reservation. Lost at a restart, which ends whatever is undecided.
     trying: BTreeMap<ReservationId, RetryState>,
     /// Reservations of which some RMs have booked a change and others have not.
-    mending: BTreeMap<ReservationId, Mending>,
-    /// When the next attempt to mend is due, for each of these reservations that has no attempt under way. Lost
-    /// at a restart.
-    mend_at: BTreeMap<ReservationId, BootTime>,
-    /// The parent coordinators that may hold here as if this coordinator were an RM; none by default.
-    parents: ParentConfig,
-    /// Transactions of parents: those that were held here, and tombstones of those that ended before that.
-    parent_entries: BTreeMap<TransactionId, ParentEntry>,
-    /// For each reservation that a parent has booked here: the reservation that last tried to replace it.
-    replacing_for_parent: BTreeMap<ReservationId, ReservationId>,
+    mendings: Mendings,
+    /// What parent coordinators have held here.
+    parents: ParentHolds,
     /// Whether the disk has space for something new, and which Holds of parents were refused because it had
     /// none. Lost at a restart.
     room: DiskGate,
@@ -183,11 +177,8 @@ impl Coordinator {
             conversations: Conversations::default(),
             past_changes: BTreeMap::new(),
             trying: BTreeMap::new(),
-            mending: BTreeMap::new(),
-            mend_at: BTreeMap::new(),
-            parents: ParentConfig::default(),
-            parent_entries: BTreeMap::new(),
-            replacing_for_parent: BTreeMap::new(),
+            mendings: Mendings::default(),
+            parents: ParentHolds::default(),
             room: DiskGate::default(),
         }
     }

@@ -386,7 +386,7 @@ impl Coordinator {
                 replanned || txn.is_some_and(|txn| !txn.is_done() && !txn.is_left_behind())
             }
             ChangeState::Committing => {
-                let mended = self.mending.contains_key(id);
+                let mended = self.mendings.open.contains_key(id);
                 mended
                     || txn.is_some_and(|txn| txn.goal == TransactionGoal::Commit && !txn.is_done())
             }

@@ -173,7 +173,7 @@ impl Coordinator {
         let (ended, wanted): (Vec<_>, Vec<_>) =
             self.attempts_of(id).filter(|(_, txn)| silent(txn)).partition(|(_, txn)| ends(txn));
         // A change that is being mended is wanted, even while one attempt to mend ends.
-        if !wanted.is_empty() || self.mending.contains_key(id) {
+        if !wanted.is_empty() || self.mendings.open.contains_key(id) {
             return Err(NotGivenUp::Wanted);
         }
         let before = known.is_some_and(|known| known.given_up.iter().any(|one| one.rm == *rm));

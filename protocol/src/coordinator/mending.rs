@@ -64,6 +64,14 @@ pub(super) struct Mending {
     attempt: Option<Candidate>,
 }
 
+/// The changes that are being mended.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Mendings {
+    pub(super) open: BTreeMap<ReservationId, Mending>,
+    /// When the next attempt is due, for each reservation that has no attempt under way. Lost at a restart.
+    pub(super) due: BTreeMap<ReservationId, BootTime>,
+}
+
 impl Mending {
     const fn turn(&self) -> MendTarget {
         if self.failed.is_multiple_of(2) { MendTarget::New } else { MendTarget::Old }
@@ -147,7 +155,7 @@ impl Coordinator {
 
     /// Opens the next attempt to mend a reservation, if its RMs have two different versions.
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
-        let Some(mending) = self.mending.get(id) else { return };
+        let Some(mending) = self.mendings.open.get(id) else { return };
         let Some(known) = self.reservations.get(id) else { return };
         let (candidate, is_moot) = (mending.next(now), mending.is_moot(now));
         let (old, mends) = (mending.old.clone(), Some(mending.turn()));
@@ -172,33 +180,33 @@ impl Coordinator {
 
     /// An attempt to mend has failed, and every RM has dropped it.
     pub(super) fn mend_again(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
-        let Some(mending) = self.mending.get(id) else { return };
+        let Some(mending) = self.mendings.open.get(id) else { return };
         match mending.pause() {
             Span::ZERO => self.mend(id, now, out),
             pause => {
-                self.mend_at.insert(id.clone(), now.boot.saturating_add(pause));
+                self.mendings.due.insert(id.clone(), now.boot.saturating_add(pause));
             }
         }
     }
 
     /// Makes the attempts whose backoff has ended.
     pub(super) fn mend_due(&mut self, now: Now, out: &mut StepOutput) {
-        let due = self.mend_at.iter().filter(|(_, at)| **at <= now.boot);
+        let due = self.mendings.due.iter().filter(|(_, at)| **at <= now.boot);
         let due: Vec<ReservationId> = due.map(|(id, _)| id.clone()).collect();
         for id in due {
-            self.mend_at.remove(&id);
+            self.mendings.due.remove(&id);
             self.mend(&id, now, out);
         }
     }
 
     /// When the first backoff ends.
     pub(super) fn next_mend(&self) -> Option<BootTime> {
-        self.mend_at.values().min().copied()
+        self.mendings.due.values().min().copied()
     }
 
     /// After a restart, resumes every mending without an attempt under way.
     pub(super) fn start_mending(&mut self, now: Now, out: &mut StepOutput) {
-        let idle = self.mending.keys().filter(|id| !self.is_mended(id));
+        let idle = self.mendings.open.keys().filter(|id| !self.is_mended(id));
         let idle: Vec<ReservationId> = idle.cloned().collect();
         for id in idle {
             self.mend(&id, now, out);
@@ -212,7 +220,7 @@ impl Coordinator {
 
     /// Ends the attempt to mend a reservation that has been released meanwhile, if the attempt is undecided.
     pub(super) fn end_mending(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
-        self.mend_at.remove(id);
+        self.mendings.due.remove(id);
         let undecided =
             self.attempts_of(id).find(|(_, txn)| txn.mends && txn.goal == TransactionGoal::Hold);
         if let Some(txn) = undecided.map(|(txn, _)| txn.clone()) {
@@ -252,15 +260,15 @@ impl Coordinator {
             transaction.parties().filter(|rm| !refused.contains_key(*rm)).cloned().collect();
         let why = refused.iter().next().map(|(rm, why)| late(rm, why));
         let why = why.unwrap_or_else(|| Refusal::new(Reason::Expired, "it was not booked"));
-        if !self.mending.contains_key(&id) {
+        if !self.mendings.open.contains_key(&id) {
             if booked.is_empty() {
                 // No RM has booked it, so the old version is intact.
                 return self.fold_change_missed(&id, &why);
             }
             let mending = self.begin_mending(&id, old, why.clone())?;
-            self.mending.insert(id.clone(), mending);
+            self.mendings.open.insert(id.clone(), mending);
         }
-        if let Some(mending) = self.mending.get_mut(&id) {
+        if let Some(mending) = self.mendings.open.get_mut(&id) {
             // If this was an attempt to mend, it has failed, too.
             let version = mending.turn();
             mending.failed += u32::from(mending.attempt.is_some());
@@ -329,7 +337,7 @@ impl Coordinator {
         if self.transactions.contains_key(txn) {
             return Err(ReplayError(format!("{txn} begins twice")));
         }
-        let Some(mending) = self.mending.get_mut(id) else {
+        let Some(mending) = self.mendings.open.get_mut(id) else {
             return Err(ReplayError(format!("{txn} mends {id}, which is whole")));
         };
         let mut transaction = Transaction::new(id.clone(), candidate, at.boot);
@@ -355,7 +363,7 @@ impl Coordinator {
 
     /// An attempt to mend was decided against: the other version is next.
     pub(super) fn fold_mend_aborted(&mut self, id: &ReservationId, refusal: Option<&Refusal>) {
-        let Some(mending) = self.mending.get_mut(id) else { return };
+        let Some(mending) = self.mendings.open.get_mut(id) else { return };
         mending.failed += 1;
         let gone = refusal.filter(|refusal| says_gone(refusal.reason));
         let Some((gone, rm)) = gone.and_then(|gone| Some((gone, gone.rm.as_ref()?))) else {
@@ -375,7 +383,7 @@ impl Coordinator {
         txn: &TransactionId,
     ) -> Result<(), ReplayError> {
         let missing = || ReplayError(format!("{txn} mends {id}, which is whole"));
-        let mending = self.mending.remove(id).ok_or_else(missing)?;
+        let mending = self.mendings.open.remove(id).ok_or_else(missing)?;
         let forward = mending.turn() == MendTarget::New;
         let booked = mending.booked().ok_or_else(missing)?;
         let old_above = self.old_for_parent(id).map(|old| old.id.clone());
@@ -423,7 +431,7 @@ impl Coordinator {
         &mut self,
         id: &ReservationId,
     ) -> Result<bool, ReplayError> {
-        if self.mending.remove(id).is_none() {
+        if self.mendings.open.remove(id).is_none() {
             return Ok(false);
         }
         let current = self.reservation_mut(id)?.transaction.clone();
@@ -442,13 +450,17 @@ impl Coordinator {
 
     /// Will mending replace what a transaction has booked for a reservation?
     pub(super) fn is_split(&self, id: &ReservationId, txn: &TransactionId) -> bool {
-        self.mending.contains_key(id) || self.mending.values().any(|mending| mending.old == *txn)
+        self.mendings.open.contains_key(id)
+            || self.mendings.open.values().any(|mending| mending.old == *txn)
     }
 
     /// Checks that every reservation with two different versions is being mended.
     pub(super) fn check_mending(&self) -> Result<(), String> {
-        let idle =
-            self.mending.keys().find(|id| !self.is_mended(id) && !self.mend_at.contains_key(*id));
+        let idle = self
+            .mendings
+            .open
+            .keys()
+            .find(|id| !self.is_mended(id) && !self.mendings.due.contains_key(*id));
         idle.map_or(Ok(()), |id| Err(format!("I22: nobody mends {id}")))
     }
 }

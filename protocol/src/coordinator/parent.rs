@@ -20,7 +20,7 @@
 //!
 //! A hold that replaces a booking is a reservation of its own, see [`parent_change`](super::parent_change).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
@@ -70,16 +70,27 @@ enum KnownHold {
     Opened(ReservationId),
 }
 
+/// What parent coordinators have held here, as if this coordinator were an RM.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ParentHolds {
+    /// The parents that may hold here; none by default.
+    pub(super) config: ParentConfig,
+    /// Transactions of parents: those that were held here, and tombstones of those that ended before that.
+    pub(super) entries: BTreeMap<TransactionId, ParentEntry>,
+    /// For each reservation that a parent has booked here: the reservation that last tried to replace it.
+    pub(super) replacing: BTreeMap<ReservationId, ReservationId>,
+}
+
 impl Coordinator {
     /// Sets which parent coordinators may hold here.
     pub fn serve_parents(&mut self, above: ParentConfig) {
-        self.parents = above;
+        self.parents.config = above;
     }
 
     /// Every transaction of a parent coordinator, by its id.
     #[must_use]
     pub const fn parent_entries(&self) -> &std::collections::BTreeMap<TransactionId, ParentEntry> {
-        &self.parent_entries
+        &self.parents.entries
     }
 
     /// When the promise of a prepared transaction ends; `None` for any other reservation.
@@ -174,7 +185,7 @@ impl Coordinator {
         if let Some(answer) = self.room.remembered(order, &self.rm_name()) {
             return answered(answer);
         }
-        if let Some(entry) = self.parent_entries.get(&order.txn) {
+        if let Some(entry) = self.parents.entries.get(&order.txn) {
             return match &entry.order {
                 _ if entry.coordinator != order.coordinator => answered(Answer::Denied),
                 Some((known, _)) if known != order => answered(Answer::OtherContent),
@@ -185,7 +196,7 @@ impl Coordinator {
                 }
             };
         }
-        let is_served = self.parents.coordinators.contains(&order.coordinator);
+        let is_served = self.parents.config.coordinators.contains(&order.coordinator);
         if is_served { None } else { answered(Answer::Denied) }
     }
 
@@ -199,10 +210,10 @@ impl Coordinator {
         out: &mut StepOutput,
     ) {
         let waiter = ParentWaiter::End(token);
-        let known = self.parent_entries.get(txn);
+        let known = self.parents.entries.get(txn);
         let allowed = match known {
             Some(entry) => entry.coordinator == by,
-            None => self.parents.coordinators.contains(&by) && txn.is_of(&by),
+            None => self.parents.config.coordinators.contains(&by) && txn.is_of(&by),
         };
         if !allowed {
             return out.effects.push(waiter.answer(Answer::Denied));
@@ -252,7 +263,7 @@ impl Coordinator {
         now: Now,
         out: &mut StepOutput,
     ) {
-        let Some((_, id)) = self.parent_entries.get(txn).and_then(|entry| entry.order.clone())
+        let Some((_, id)) = self.parents.entries.get(txn).and_then(|entry| entry.order.clone())
         else {
             return;
         };
@@ -314,9 +325,9 @@ impl Coordinator {
         let reservation = txn.reservation.clone();
         // A Commit that arrives at the last moment of the promise still finds every inner hold.
         let left = txn.holds_until().since(now.boot).saturating_sub(limits::COMMIT_MARGIN);
-        let expires_in = left.min(self.parents.hard).max(Span::ZERO);
+        let expires_in = left.min(self.parents.config.hard).max(Span::ZERO);
         self.trying.remove(&reservation);
-        let boot = self.parents.boot.clone();
+        let boot = self.parents.config.boot.clone();
         let record = CoordinatorRecord::Prepared { txn: id.clone(), expires_in, boot, at: now };
         self.record(record, out);
         self.set_alarm(id);
@@ -350,7 +361,7 @@ impl Coordinator {
     fn ask_parent(&self, id: &ReservationId, out: &mut StepOutput) {
         let upper = self.reservations.get(id).and_then(|r| r.parent_transaction.clone());
         if let Some(txn) = upper
-            && let Some(entry) = self.parent_entries.get(&txn)
+            && let Some(entry) = self.parents.entries.get(&txn)
         {
             let coordinator = entry.coordinator.clone();
             out.effects.push(CoordinatorEffect::AskParent { coordinator, txn });
@@ -360,7 +371,7 @@ impl Coordinator {
     /// After a restart. If the machine has booted since, deadlines are recomputed from the wall clock, and lie
     /// no further ahead than the promise was long. The parent is asked at once.
     pub(super) fn rearm_promise(&mut self, id: &TransactionId, now: Now) {
-        let boot = self.parents.boot.clone();
+        let boot = self.parents.config.boot.clone();
         let Some(txn) = self.transactions.get_mut(id) else { return };
         if let Some(promise) = &mut txn.promise {
             if promise.boot != boot {
@@ -441,7 +452,7 @@ impl Coordinator {
         order: &HoldOrder,
         at: Now,
     ) -> Result<(), ReplayError> {
-        if self.reservations.contains_key(id) || self.parent_entries.contains_key(&order.txn) {
+        if self.reservations.contains_key(id) || self.parents.entries.contains_key(&order.txn) {
             return Err(ReplayError(format!("{id} begins twice")));
         }
         // Not entered in `by_request`: a user's request may have any id, and must not be taken for this one.
@@ -458,7 +469,7 @@ impl Coordinator {
             coordinator: order.coordinator.clone(),
             order: Some((order.clone(), id.clone())),
         };
-        self.parent_entries.insert(order.txn.clone(), entry);
+        self.parents.entries.insert(order.txn.clone(), entry);
         Ok(())
     }
 
@@ -468,7 +479,7 @@ impl Coordinator {
         coordinator: &CoordinatorName,
     ) -> Result<(), ReplayError> {
         let entry = ParentEntry { coordinator: coordinator.clone(), order: None };
-        match self.parent_entries.insert(txn.clone(), entry) {
+        match self.parents.entries.insert(txn.clone(), entry) {
             None => Ok(()),
             Some(_) => Err(ReplayError(format!("{txn} of a parent coordinator ends twice"))),
         }
@@ -490,8 +501,8 @@ impl Coordinator {
         transaction.answer_all();
         let missing = || ReplayError(format!("{txn} is prepared but has no parent transaction"));
         let upper = self.reservation_mut(&id)?.parent_transaction.clone().ok_or_else(missing)?;
-        let entry = self.parent_entries.get(&upper).and_then(|entry| entry.order.as_ref());
-        let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.parents.soft);
+        let entry = self.parents.entries.get(&upper).and_then(|entry| entry.order.as_ref());
+        let soft = entry.and_then(|(order, _)| order.hold_for).unwrap_or(self.parents.config.soft);
         // As at a resource manager: the parent is asked after half of the promise at the latest.
         let asked = soft.min(ask_by(expires_in));
         let soft = if planted::is(Bug::PromiseUnasked) { soft } else { asked };

@@ -28,14 +28,14 @@ impl Coordinator {
     /// The reservation here that holds or has booked a parent's transaction.
     #[must_use]
     pub fn reservation_for_parent(&self, txn: &TransactionId) -> Option<&Reservation> {
-        let (_, id) = self.parent_entries.get(txn)?.order.as_ref()?;
+        let (_, id) = self.parents.entries.get(txn)?.order.as_ref()?;
         self.reservations.get(id)
     }
 
     /// The parent's Hold from which a reservation comes; `None` for a user's own reservation.
     #[must_use]
     pub fn parent_order(&self, reservation: &Reservation) -> Option<&HoldOrder> {
-        let entry = self.parent_entries.get(reservation.parent_transaction.as_ref()?)?;
+        let entry = self.parents.entries.get(reservation.parent_transaction.as_ref()?)?;
         entry.order.as_ref().map(|(order, _)| order)
     }
 
@@ -52,7 +52,7 @@ impl Coordinator {
 
     /// The reservation that last tried to replace this one.
     fn replacing(&self, old: &Reservation) -> Option<&Reservation> {
-        self.replacing_for_parent.get(&old.id).and_then(|id| self.reservations.get(id))
+        self.parents.replacing.get(&old.id).and_then(|id| self.reservations.get(id))
     }
 
     /// Why an order cannot replace the booking that it names, in the words of a participant; `None` if it can.
@@ -60,7 +60,7 @@ impl Coordinator {
         let old = order.replaces.as_ref()?;
         let refuse = |reason, text| Some(Refusal::new(reason, text).at(&self.rm_name()));
         let known =
-            self.parent_entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
+            self.parents.entries.get(old).filter(|entry| entry.coordinator == order.coordinator);
         let Some(booked) = known.and_then(|_| self.reservation_for_parent(old)) else {
             return refuse(
                 Reason::NotHeld,
@@ -193,7 +193,7 @@ impl Coordinator {
     ) -> Result<Vec<RmName>, ReplayError> {
         let old = self.transaction_mut(old)?.reservation.clone();
         let parties = self.old_parties(id).cloned().collect();
-        self.replacing_for_parent.insert(old, id.clone());
+        self.parents.replacing.insert(old, id.clone());
         Ok(parties)
     }
 

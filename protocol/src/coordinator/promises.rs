@@ -116,7 +116,7 @@ impl Coordinator {
     /// Does the named coordinator belong to the parents that may hold here?
     #[must_use]
     pub fn serves(&self, coordinator: &CoordinatorName) -> bool {
-        self.parents.coordinators.contains(coordinator)
+        self.parents.config.coordinators.contains(coordinator)
     }
 
     /// After a record, updates the sets for its reservation, if the record can begin or end a booking.
@@ -143,7 +143,7 @@ impl Coordinator {
             return;
         }
         let upper = reservation.parent_transaction.as_ref();
-        let upper = upper.and_then(|txn| Some((txn, self.parent_entries.get(txn)?)));
+        let upper = upper.and_then(|txn| Some((txn, self.parents.entries.get(txn)?)));
         self.promises.leave(id);
         if let Some(txn) = stands {
             self.promises.enter(reservation, txn, upper);
@@ -219,7 +219,7 @@ impl Coordinator {
         for (id, reservation) in &self.reservations {
             if let (State::Confirmed, Some(txn)) = (reservation.state, &reservation.transaction) {
                 let upper = reservation.parent_transaction.as_ref();
-                let upper = upper.and_then(|txn| Some((txn, self.parent_entries.get(txn)?)));
+                let upper = upper.and_then(|txn| Some((txn, self.parents.entries.get(txn)?)));
                 naive.enter(reservation, txn, upper);
             }
             if self.promises.of.contains_key(id) != naive.of.contains_key(id) {

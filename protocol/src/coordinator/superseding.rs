@@ -44,7 +44,7 @@ impl Coordinator {
 
     /// A parent's reservation, and the one that last tried to replace it.
     fn versions_for_parent(&self, id: &ReservationId) -> Vec<ReservationId> {
-        let newer = self.replacing_for_parent.get(id).cloned();
+        let newer = self.parents.replacing.get(id).cloned();
         [Some(id.clone()), newer].into_iter().flatten().collect()
     }
 
