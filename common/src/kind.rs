@@ -219,6 +219,25 @@ pub fn show_all(amounts: impl IntoIterator<Item = (ResourceKind, Amount)>) -> St
     shown.collect::<Vec<_>>().join(" and ")
 }
 
+// The most expensive plan fits 64 bits: every kind at every site and every edge of every link at the highest value
+// (milli-points: value per unit at a site x 1000, value per Gbit/s x Mbit/s).
+const _: () = {
+    let (mut at_site, mut next) = (0, 0);
+    while next < ResourceKind::ALL.len() {
+        if matches!(ResourceKind::ALL[next].combination(), Combination::AtOneSite) {
+            at_site += ResourceKind::ALL[next].most() as u128;
+        }
+        next += 1;
+    }
+    let sites =
+        (limits::REQUEST_SITES_MAX as u128) * at_site * (limits::UNIT_VALUE_MAX as u128) * 1000;
+    let links = (limits::REQUEST_LINKS_MAX as u128)
+        * (limits::ROUTE_EDGES_MAX as u128)
+        * (limits::BANDWIDTH_MAX_BPS as u128 / 1_000_000)
+        * (limits::UNIT_VALUE_MAX as u128);
+    assert!(sites + links < i64::MAX as u128);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

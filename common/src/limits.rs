@@ -4,7 +4,6 @@
 //! module check the bounds that depend on one another. The file is long because it is one table: a reader looks up a
 //! name, and nothing else is anywhere. Left out: the code that checks values against these bounds.
 
-use crate::kind::{Combination, ResourceKind};
 use crate::time::Span;
 
 /// Longest name, in characters. It fits a transaction id (`coordinator-tag-number/attempt`) of the longest
@@ -602,20 +601,3 @@ const _: () = assert!(
 );
 // A page may exceed its bytes by one entry, which is at most an admitted message with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
-// The most expensive plan fits 64 bits: every kind at every site and every edge of every link at the highest value
-// (milli-points: value per unit at a site x 1000, value per Gbit/s x Mbit/s).
-const _: () = {
-    let (mut at_site, mut next) = (0, 0);
-    while next < ResourceKind::ALL.len() {
-        if matches!(ResourceKind::ALL[next].combination(), Combination::AtOneSite) {
-            at_site += ResourceKind::ALL[next].most() as u128;
-        }
-        next += 1;
-    }
-    let sites = (REQUEST_SITES_MAX as u128) * at_site * (UNIT_VALUE_MAX as u128) * 1000;
-    let links = (REQUEST_LINKS_MAX as u128)
-        * (ROUTE_EDGES_MAX as u128)
-        * (BANDWIDTH_MAX_BPS as u128 / 1_000_000)
-        * (UNIT_VALUE_MAX as u128);
-    assert!(sites + links < i64::MAX as u128);
-};
