@@ -168,21 +168,11 @@ impl Planners {
             let builder = pool(name, cores.saturating_sub(1).max(1));
             built(builder.start_handler(|_| yield_to_others()))
         };
-        let places = Places::new(limits::PLANNINGS_MAX);
         let quick = built(pool("planner", cores))?;
         let (search, outside) = (long("search")?, long("solver")?);
         let libraries = Libraries::new(outside.current_num_threads(), yield_to_others);
         let hand = |pool: &rayon::ThreadPool, work: PoolJob| pool.spawn(work);
-        Ok(Self {
-            quick,
-            search,
-            outside,
-            libraries,
-            hand,
-            quick_nodes: limits::QUICK_NODES,
-            places,
-            user: nobody(),
-        })
+        Ok(Self::on_pools(quick, search, outside, libraries, hand))
     }
 
     /// Planners on one thread, whose callers block until the work is done. For simulations: no simulated time passes
@@ -192,20 +182,22 @@ impl Planners {
     /// When the system gives no threads.
     pub fn at_once() -> std::io::Result<Self> {
         let one = built(rayon::ThreadPoolBuilder::new().num_threads(1))?;
-        let places = Places::new(limits::PLANNINGS_MAX);
         let (quick, search, outside) = (Arc::clone(&one), Arc::clone(&one), one);
         let libraries = Libraries::at_once();
         let hand = |pool: &rayon::ThreadPool, work: PoolJob| pool.install(work);
-        Ok(Self {
-            quick,
-            search,
-            outside,
-            libraries,
-            hand,
-            quick_nodes: limits::QUICK_NODES,
-            places,
-            user: nobody(),
-        })
+        Ok(Self::on_pools(quick, search, outside, libraries, hand))
+    }
+
+    fn on_pools(
+        quick: Arc<rayon::ThreadPool>,
+        search: Arc<rayon::ThreadPool>,
+        outside: Arc<rayon::ThreadPool>,
+        libraries: Libraries,
+        hand: fn(&rayon::ThreadPool, PoolJob),
+    ) -> Self {
+        let (places, user) = (Places::new(limits::PLANNINGS_MAX), nobody());
+        let quick_nodes = limits::QUICK_NODES;
+        Self { quick, search, outside, libraries, hand, quick_nodes, places, user }
     }
 
     /// The same planners for a user. Places and turns are shared fairly between users.

@@ -22,7 +22,7 @@ use coalloc_protocol::coordinator::{
 use tonic::Status;
 
 use crate::calls::service::{CallSubject, GrcService, patient};
-use crate::views::kept::{self, KeptPlan};
+use crate::views::kept::{self, KeptPlan, KeptTask};
 use crate::views::view;
 
 /// The repair that is offered for a difference, and why. `repair` is `None` if nothing can be done here.
@@ -143,16 +143,22 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
             *segments = left(segments, now);
         }
     }
-    // The kept plan of a task stays as it is.
-    let plan = match kept::read(&again.details.text()) {
-        Some(KeptPlan::CoAllocation(plan)) => Some(*plan),
-        Some(KeptPlan::Task(_)) | None => None,
-    };
-    if let Some(plan) = plan.filter(|_| again.segments != booked.segments) {
+    if again.segments != booked.segments {
         let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
         let digest = plan_digest(&again.segments);
         let segments = again.segments.iter().flat_map(of).collect();
-        again.details = kept::co_allocation(&v1::Plan { digest, segments, ..plan }).into();
+        // The route and the run that the plan of a task shows were also those of the part that is over.
+        match kept::read(&again.details.text()) {
+            Some(KeptPlan::CoAllocation(plan)) => {
+                let plan = v1::Plan { digest, segments, ..*plan };
+                again.details = kept::co_allocation(&plan).into();
+            }
+            Some(KeptPlan::Task(task)) => {
+                let task_plan = v1::TaskPlan { digest, segments, ..task.task_plan };
+                again.details = kept::task(&KeptTask { task_plan, ..*task }).into();
+            }
+            None => {}
+        }
     }
     again
 }
@@ -294,5 +300,42 @@ impl GrcService {
         };
         self.reconciler.compare_soon(&rm);
         Ok(v1::RepairResponse { reservation: None, released })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::ResourceId;
+
+    use super::*;
+
+    fn at(seconds: i64) -> Time {
+        Time::from_us(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn the_kept_plan_of_a_task_lists_what_is_booked_again() {
+        let rm = RmName::composed("crm");
+        let window = Window::new(at(0), at(100)).unwrap();
+        let segment = Segment { resource: ResourceId::composed("A"), amount: Amount(4), window };
+        let kept = KeptTask {
+            task_plan: v1::TaskPlan { cluster: "A".to_owned(), ..v1::TaskPlan::default() },
+            effort: v1::TaskEffort::default(),
+            ages_us: BTreeMap::new(),
+            tried_us: Vec::new(),
+        };
+        let booked = Candidate {
+            segments: [(rm.clone(), vec![segment])].into(),
+            order: Vec::new(),
+            details: kept::task(&kept).into(),
+            one_way: false,
+        };
+        let again = again(&booked, std::slice::from_ref(&rm), at(40));
+        let rest = &again.segments[&rm];
+        assert_eq!(rest[0].window, Window::new(at(40), at(100)).unwrap());
+        let Some(KeptPlan::Task(task)) = kept::read(&again.details.text()) else { panic!() };
+        assert_eq!(task.task_plan.segments, segments_to_wire(Some(&rm), rest));
+        assert_eq!(task.task_plan.digest, plan_digest(&again.segments));
+        assert_eq!(task.task_plan.cluster, "A");
     }
 }
