@@ -45,14 +45,14 @@ fn main() {
         "\n| requests of 10 frames | refused frames | explaining each | what a reservation shows |"
     );
     println!("|---|---|---|---|");
-    reservations("ELGL, scarce, all pinned", (&elgl, fixtures::scarce, true), 1_000);
-    reservations("12 domains, random loads", (&large, fixtures::random_loads, false), 100);
-    reservations("12 domains, scarce, all pinned", (&large, fixtures::scarce, true), 100);
+    reservations("ELGL, scarce, all pinned", &elgl, fixtures::scarce, true, 1_000);
+    reservations("12 domains, random loads", &large, fixtures::random_loads, false, 100);
+    reservations("12 domains, scarce, all pinned", &large, fixtures::scarce, true, 100);
 }
 
 /// Compares explaining every refused frame of a request with explaining only what the reservation
 /// reports: one frame, when there is no plan at all. Adds up over all requests.
-fn reservations(name: &str, (topology, load, pinned): (&Topology, Load, bool), requests: u64) {
+fn reservations(name: &str, topology: &Topology, load: Load, pinned: bool, requests: u64) {
     let options = IpOptions::default();
     let (mut each, mut shown, mut frames, mut refused_all) = (Duration::ZERO, Duration::ZERO, 0, 0);
     for seed in 0..requests {

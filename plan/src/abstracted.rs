@@ -76,7 +76,8 @@ pub fn widest(
 /// least `width`.
 fn cheapest(
     topology: &Topology,
-    (source, target): (VertexIndex, VertexIndex),
+    source: VertexIndex,
+    target: VertexIndex,
     width: BitsPerSecond,
     edges_max: usize,
 ) -> Option<(u64, Span)> {
@@ -124,7 +125,8 @@ fn lengths(topology: &Topology, source: VertexIndex) -> Vec<Option<usize>> {
 /// Whether some route of at most `edges_max` edges has an edge with a capacity for each direction.
 fn meets_full_duplex(
     topology: &Topology,
-    (from_a, from_b): (&[Option<usize>], &[Option<usize>]),
+    from_a: &[Option<usize>],
+    from_b: &[Option<usize>],
     edges_max: usize,
 ) -> bool {
     let within = |near: VertexIndex, far: VertexIndex| {
@@ -150,9 +152,9 @@ pub fn paths(topology: &Topology, points: &[VertexIndex], edges_max: usize) -> V
             if width.0 == 0 {
                 continue;
             }
-            if let Some((unit_value, latency)) = cheapest(topology, (*a, *b), width, edges_max) {
-                let ways = (&lengths[nth][..], &lengths[other][..]);
-                let full_duplex = meets_full_duplex(topology, ways, edges_max);
+            if let Some((unit_value, latency)) = cheapest(topology, *a, *b, width, edges_max) {
+                let full_duplex =
+                    meets_full_duplex(topology, &lengths[nth], &lengths[other], edges_max);
                 paths.push(AbstractPath { a: *a, b: *b, width, unit_value, latency, full_duplex });
             }
         }

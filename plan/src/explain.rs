@@ -80,11 +80,13 @@ impl<'a> Case<'a> {
         if self.topology.edge(edge).is_shared() { (edge, Direction::AToB) } else { (edge, way) }
     }
 
-    fn free(&self, (edge, way): Lane) -> u64 {
+    fn free(&self, lane: Lane) -> u64 {
+        let (edge, way) = lane;
         free_bps(self.topology.edge(edge), edge, way, self.view)
     }
 
-    fn lane_name(&self, (edge, way): Lane) -> String {
+    fn lane_name(&self, lane: Lane) -> String {
+        let (edge, way) = lane;
         self.topology.edge(edge).resource(way).to_string()
     }
 

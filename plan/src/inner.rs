@@ -131,7 +131,7 @@ impl Router {
         kernel.price(latency);
         let Path { a, b, .. } = self.paths[path];
         let open = |link: u32| self.links[link as usize].capacity >= amount;
-        let way = kernel.cheapest((a, b), None, open)?;
+        let way = kernel.cheapest(a, b, None, open)?;
         Some(way.into_iter().map(latency).sum())
     }
 
@@ -191,7 +191,7 @@ impl Router {
         open: impl Fn(u32) -> bool,
     ) -> Option<LinkRoute> {
         let Path { a, b, latency_max } = self.paths[path];
-        kernel.cheapest((a, b), self.timed.then_some(latency_max), open)
+        kernel.cheapest(a, b, self.timed.then_some(latency_max), open)
     }
 }
 

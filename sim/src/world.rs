@@ -5,9 +5,11 @@
 //! counts as lost after `limits::MESSAGE_PATIENCE`; the same holds for a question (Resolve) of an RM
 //! ([`flight`]). The network ([`network`]) loses, doubles, delays and reorders packets as it is set to. Nodes
 //! die at any point of a batch. Users ([`clients`]) ask again until they have an answer. Coordinators may be
-//! children of other coordinators ([`tree`]), and their shells plan what a coordinator wants planned ([`planning`]). Everything that happens is checked ([`check`]).
+//! children of other coordinators ([`tree`]), and their shells plan what a coordinator wants planned
+//! ([`planning`]). Everything that happens is checked ([`check`]).
 //!
-//! Left out: real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR.
+//! Left out: real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR. The file is long because
+//! the state of the world, its events and what each of them does are read together.
 
 mod asking;
 pub mod check;

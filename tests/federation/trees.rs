@@ -242,7 +242,10 @@ async fn a_promise_ends_by_itself_and_a_later_commit_is_refused_for_ever() {
     nothing_left(&tree).await;
     let refusal = commit(&tree, "grc-t-94/1").await.unwrap();
     assert_eq!(refusal.reason(), v1::Reason::Expired, "{refusal:?}");
-    assert!(tree.log("grc-1").contains("asked about the outcome of a hold"), "it asked before it gave up");
+    assert!(
+        tree.log("grc-1").contains("asked about the outcome of a hold"),
+        "it asked before it gave up"
+    );
     assert!(live(&tree).await.is_empty());
 }
 

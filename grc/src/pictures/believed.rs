@@ -120,18 +120,20 @@ impl BelievedProfiles {
 impl Knowledge for BelievedProfiles {
     fn vector(
         &self,
-        of: (&RmName, &ResourceId),
+        rm: &RmName,
+        resource: &ResourceId,
         amount: Amount,
         grid: SlotGrid,
-        slots: (Slot, usize),
+        first: Slot,
+        slots: usize,
     ) -> Result<AvailabilityVector, InvalidField> {
-        let steps = self.steps(of.0, of.1).iter().copied();
-        AvailabilityVector::of_profile(steps, amount, grid, slots.0, slots.1)
+        let steps = self.steps(rm, resource).iter().copied();
+        AvailabilityVector::of_profile(steps, amount, grid, first, slots)
             .map_err(|error| InvalidField { field: "options.horizon".to_owned(), ..error })
     }
 
-    fn free_at(&self, of: (&RmName, &ResourceId), at: Time) -> Amount {
-        let steps = self.steps(of.0, of.1);
+    fn free_at(&self, rm: &RmName, resource: &ResourceId, at: Time) -> Amount {
+        let steps = self.steps(rm, resource);
         let next = steps.partition_point(|(start, _)| *start <= at);
         next.checked_sub(1).map_or(Amount::ZERO, |index| steps[index].1)
     }

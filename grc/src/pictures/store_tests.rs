@@ -70,7 +70,7 @@ fn ignored(pictures: &Pictures) -> u64 {
 async fn free(pictures: &Pictures) -> Amount {
     let (rm, site) = (RmName::composed(CRM), ResourceId::composed("B"));
     let at = now().saturating_add(Span::from_secs(1));
-    pictures.believed(window()).await.free_at((&rm, &site), at)
+    pictures.believed(window()).await.free_at(&rm, &site, at)
 }
 
 #[tokio::test]

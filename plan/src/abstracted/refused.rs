@@ -62,14 +62,17 @@ pub fn unplanned(
     let mut capacity = capacity.filter(|(resource, _)| resource.name == *name);
     let beyond = capacity.all(|(_, capacity)| amount > capacity);
     let reason = if beyond { Reason::BeyondCapacity } else { Reason::InsufficientCapacity };
-    of_resource(reason, (name, window, amount, most), why.detail)
+    of_resource(reason, name, window, amount, most, why.detail)
 }
 
 /// A refusal about one resource.
 #[must_use]
 pub fn of_resource(
     reason: Reason,
-    (resource, window, requested, available): (&ResourceId, Window, Amount, Amount),
+    resource: &ResourceId,
+    window: Window,
+    requested: Amount,
+    available: Amount,
     detail: String,
 ) -> Refusal {
     Refusal {

@@ -35,8 +35,9 @@ impl FramePlanner for Backtrack {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };
-        let start = (Vec::new(), steps(request));
-        let mut search = Search::new(instance, self.options, budget, &candidates, start);
+        let steps = steps(request);
+        let mut search =
+            Search::new(instance, self.options, budget, &candidates, Vec::new(), steps);
         search.run(self.name()).unwrap_or_else(|| {
             Outcome::Refused(match search.is_over() {
                 true => admit::exhausted(view, budget, "the search used up its budget"),

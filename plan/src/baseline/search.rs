@@ -45,7 +45,8 @@ impl<'a> Search<'a> {
         options: IpOptions,
         budget: &'a Budget<'a>,
         candidates: &'a Candidates,
-        (placed, steps): (Vec<VertexIndex>, Vec<Step>),
+        placed: Vec<VertexIndex>,
+        steps: Vec<Step>,
     ) -> Self {
         let lanes = instance.topology.edges().iter().zip(&instance.view.free_bps);
         let free = lanes.map(|(edge, [ab, ba])| match edge.is_shared() {

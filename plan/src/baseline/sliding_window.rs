@@ -45,8 +45,8 @@ impl FramePlanner for SlidingWindow {
             return Outcome::Refused(self.no_paths(instance, &[]));
         };
         let links = (0..request.links.len()).map(Step::Link).collect();
-        let start = (placed.clone(), links);
-        let mut search = Search::new(instance, self.options, budget, &candidates, start);
+        let mut search =
+            Search::new(instance, self.options, budget, &candidates, placed.clone(), links);
         search.run(self.name()).unwrap_or_else(|| {
             Outcome::Refused(match search.is_over() {
                 true => admit::exhausted(view, budget, "the search used up its budget"),

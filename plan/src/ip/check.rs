@@ -98,8 +98,9 @@ fn check_links(
     // Load by edge and direction. On a shared edge both directions count as one.
     let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
     for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
-        let ends = (plan.placements[link.from], plan.placements[link.to]);
-        check_route(topology, route, ends, options).map_err(|e| format!("links[{number}]: {e}"))?;
+        let (start, end) = (plan.placements[link.from], plan.placements[link.to]);
+        check_route(topology, route, start, end, options)
+            .map_err(|e| format!("links[{number}]: {e}"))?;
         let latency: i64 = route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
         if link.latency_max.is_some_and(|max| latency > max.as_us()) {
             return Err(format!("links[{number}] takes {latency} us, which is more than allowed"));
@@ -125,7 +126,8 @@ fn check_links(
 fn check_route(
     topology: &Topology,
     route: &Route,
-    (start, end): (VertexIndex, VertexIndex),
+    start: VertexIndex,
+    end: VertexIndex,
     options: &IpOptions,
 ) -> Result<(), String> {
     if route.is_empty() || route.len() > options.route_edges() {

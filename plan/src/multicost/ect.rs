@@ -41,8 +41,7 @@ impl TaskPlanner for Ect {
             frame.begin_wavelength(tables);
             for (vertex, links) in &mut paths {
                 let looked = if self.first_link_only { links.len().min(1) } else { links.len() };
-                let label =
-                    walk(&frame, tables, (*vertex, links), (looked, wavelength), &mut effort);
+                let label = walk(&frame, tables, *vertex, links, looked, wavelength, &mut effort);
                 let Some(label) = label else { continue };
                 effort.paths += 1;
                 let way = PathCandidate { label: &label, wavelength, vouched: Some(looked) };
@@ -85,8 +84,10 @@ pub(super) fn shortest(frame: &Frame<'_>, tables: &Tables) -> Vec<(u32, Vec<u32>
 pub(super) fn walk(
     frame: &Frame<'_>,
     tables: &mut Tables,
-    (vertex, links): (u32, &[u32]),
-    (looked, wavelength): (usize, usize),
+    vertex: u32,
+    links: &[u32],
+    looked: usize,
+    wavelength: usize,
     effort: &mut Effort,
 ) -> Option<Label> {
     if links.is_empty() {

@@ -26,21 +26,23 @@ pub struct VectorGrid {
 
 /// What is known of the resources of a federation: timetables, or profiles that were reported.
 pub trait Knowledge {
-    /// When an amount of a resource is free: a vector of `slots.1` slots from `slots.0` on. Of an
+    /// When an amount of a resource is free: a vector of `slots` slots from `first` on. Of an
     /// unknown resource nothing is free.
     ///
     /// # Errors
     /// When such a vector is not possible.
     fn vector(
         &self,
-        of: (&RmName, &ResourceId),
+        rm: &RmName,
+        resource: &ResourceId,
         amount: Amount,
         grid: SlotGrid,
-        slots: (Slot, usize),
+        first: Slot,
+        slots: usize,
     ) -> Result<AvailabilityVector, InvalidField>;
 
     /// What is free of a resource at an instant; zero for an unknown resource.
-    fn free_at(&self, of: (&RmName, &ResourceId), at: Time) -> Amount;
+    fn free_at(&self, rm: &RmName, resource: &ResourceId, at: Time) -> Amount;
 }
 
 /// What a scheduler believes about the computers of one site.
@@ -73,7 +75,8 @@ impl BelievedNetwork {
         mut free: impl FnMut(EdgeIndex, Direction) -> AvailabilityVector,
         mut site: impl FnMut(VertexIndex) -> Option<ClusterState>,
     ) -> Result<Self, InvalidField> {
-        let mut picture = Self::new(topology.vertices().len(), links, clusters)?;
+        let mut picture =
+            Self::new(topology.vertices().len(), links.0, links.1, clusters.0, clusters.1)?;
         for (index, edge) in (0..).map(EdgeIndex).zip(topology.edges()) {
             for direction in [Direction::AToB, Direction::BToA] {
                 let link = LinkView {
@@ -128,14 +131,14 @@ impl BelievedNetwork {
         for edge in topology.edges() {
             for direction in [Direction::AToB, Direction::BToA] {
                 let of = (&edge.rm, edge.resource(direction));
-                of_links.push(known.vector(of, rate, cut.link_grid, links)?);
+                of_links.push(known.vector(of.0, of.1, rate, cut.link_grid, links.0, links.1)?);
             }
         }
         let mut of_sites = BTreeMap::new();
         for (vertex, _, compute) in topology.sites() {
             let of = (&compute.rm, &compute.resource);
-            let free = known.vector(of, cpus, cut.cluster_grid, clusters)?;
-            let left = known.free_at(of, task.ready).0.min(compute.capacity.0);
+            let free = known.vector(of.0, of.1, cpus, cut.cluster_grid, clusters.0, clusters.1)?;
+            let left = known.free_at(of.0, of.1, task.ready).0.min(compute.capacity.0);
             let busy = Cpus(compute.capacity.0 - left);
             of_sites.insert(vertex, ClusterState { mips: compute.mips, busy, tasks: 0, free });
         }

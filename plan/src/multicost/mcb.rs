@@ -69,7 +69,7 @@ impl TaskPlanner for McB {
             gather(&frame, tables, arena, wavelength, &mut found, &mut effort);
         }
         if self.prove && end == End::Complete {
-            end = prove(&frame, (tables, arena), &mut found, &mut effort, budget);
+            end = prove(&frame, tables, arena, &mut found, &mut effort, budget);
         }
         let mut choice = Choice::new(&frame, TaskObjective::Arrival);
         for (_, wavelength, links, label) in &found {
@@ -115,7 +115,8 @@ fn gather(
 /// Searches every path that could arrive earlier than the first one so far; see `mc-t`.
 fn prove(
     frame: &Frame<'_>,
-    (tables, arena): (&mut Tables, &mut Arena),
+    tables: &mut Tables,
+    arena: &mut Arena,
     found: &mut Vec<ClusterPath>,
     effort: &mut Effort,
     budget: &Budget<'_>,
@@ -150,7 +151,8 @@ fn prove(
 /// proof, with no earlier arrival to beat. Also says whether the search was complete.
 pub(super) fn first_at(
     frame: &Frame<'_>,
-    (tables, arena): (&mut Tables, &mut Arena),
+    tables: &mut Tables,
+    arena: &mut Arena,
     vertex: u32,
     effort: &mut Effort,
     budget: &Budget<'_>,

@@ -87,7 +87,7 @@ impl TaskPlanner for McT {
             choice::offer_all(&mut choice, &frame, tables, arena, wavelength, &mut effort);
         }
         if self.prove && end == End::Complete {
-            end = prove(&frame, (tables, arena), &mut choice, &mut effort, budget);
+            end = prove(&frame, tables, arena, &mut choice, &mut effort, budget);
         }
         let proven = self.prove && end == End::Complete;
         if choice.offers.is_empty() {
@@ -107,7 +107,8 @@ impl TaskPlanner for McT {
 /// through a vertex that it has passed already, but the dropped path may be able to.
 fn prove(
     frame: &Frame<'_>,
-    (tables, arena): (&mut Tables, &mut Arena),
+    tables: &mut Tables,
+    arena: &mut Arena,
     choice: &mut Choice,
     effort: &mut Effort,
     budget: &Budget<'_>,

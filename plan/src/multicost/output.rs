@@ -123,7 +123,7 @@ fn send(
     let frame = Frame::new(TaskInstance::new(&second, picture)?, Entries::Starts);
     let Scratch { tables, arena } = scratch;
     frame.begin(tables);
-    let (found, end) = mcb::first_at(&frame, (tables, arena), output.to.0, effort, budget);
+    let (found, end) = mcb::first_at(&frame, tables, arena, output.to.0, effort, budget);
     let delivery = found.map(|((arrival, ..), wavelength, links, label)| {
         let departure = label.departure as usize;
         let legs = choice::legs(&frame, tables, &links, departure);

@@ -120,8 +120,10 @@ impl BelievedNetwork {
     /// an amount is 0 or beyond its bound.
     pub fn new(
         vertices: usize,
-        (link_grid, rate): (SlotGrid, BitsPerSecond),
-        (cluster_grid, cpus): (SlotGrid, Cpus),
+        link_grid: SlotGrid,
+        rate: BitsPerSecond,
+        cluster_grid: SlotGrid,
+        cpus: Cpus,
     ) -> Result<Self, InvalidField> {
         check_range("vertices", vertices, 1..=limits::VERTICES_MAX, "vertices")?;
         check_range("rate", rate.0, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;

@@ -155,8 +155,9 @@ fn links_bind(
         let mut effort = Effort::default();
         let fits = (0..picture.wavelengths()).any(|wavelength| {
             frame.begin_wavelength(tables);
-            let path = (ideal.cluster.vertex, ideal.links.as_slice());
-            let Some(way) = ect::walk(frame, tables, path, (looked, wavelength), &mut effort)
+            let (vertex, links) = (ideal.cluster.vertex, ideal.links.as_slice());
+            let Some(way) =
+                ect::walk(frame, tables, vertex, links, looked, wavelength, &mut effort)
             else {
                 return false;
             };

@@ -71,8 +71,7 @@ impl TaskPlanner for Samcra {
                 Refusal::new(Reason::NoRoute, detail)
             }
             Some((_, wavelength, links, cluster)) => {
-                let way = (wavelength, links.as_slice(), &cluster);
-                match self.at_once(&frame, tables, way, &mut effort) {
+                match self.at_once(&frame, tables, wavelength, &links, &cluster, &mut effort) {
                     Ok(outcome) => return TaskAnswer { outcome, effort },
                     Err(refusal) => *refusal,
                 }
@@ -134,7 +133,9 @@ impl Samcra {
         &self,
         frame: &Frame<'_>,
         tables: &mut Tables,
-        (wavelength, links, cluster): (usize, &[u32], &Cluster),
+        wavelength: usize,
+        links: &[u32],
+        cluster: &Cluster,
         effort: &mut Effort,
     ) -> Result<TaskOutcome, Box<Refusal>> {
         let (task, picture) = (frame.instance.task, frame.instance.picture);
@@ -142,8 +143,8 @@ impl Samcra {
         // The effort of this check is not part of the algorithm.
         let mut looked = Effort::default();
         for first in 1..=links.len() {
-            let path = (cluster.vertex, links);
-            let way = ect::walk(frame, tables, path, (first, wavelength), &mut looked);
+            let vertex = cluster.vertex;
+            let way = ect::walk(frame, tables, vertex, links, first, wavelength, &mut looked);
             let at_once = |way: &super::search::Label| {
                 way.departure as usize == frame.lead + frame.travels * way.delay as usize
             };
@@ -154,8 +155,8 @@ impl Samcra {
                 return Err(short(name.as_str(), task.rate.into(), detail));
             }
         }
-        let path = (cluster.vertex, links);
-        let Some(label) = ect::walk(frame, tables, path, (links.len(), wavelength), &mut looked)
+        let (vertex, all) = (cluster.vertex, links.len());
+        let Some(label) = ect::walk(frame, tables, vertex, links, all, wavelength, &mut looked)
         else {
             return Err(Box::new(Refusal::new(Reason::NoRoute, "the path is not free at once")));
         };

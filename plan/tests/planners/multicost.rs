@@ -203,8 +203,10 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
             // No path is shorter: on links that are always free, mc-b would not arrive earlier.
             let mut free = BelievedNetwork::new(
                 picture.vertices(),
-                (picture.link_grid(), picture.rate()),
-                (picture.cluster_grid(), picture.cpus()),
+                picture.link_grid(),
+                picture.rate(),
+                picture.cluster_grid(),
+                picture.cpus(),
             )
             .unwrap();
             for view in picture.links() {
@@ -212,7 +214,7 @@ fn ect_takes_shortest_paths_and_the_earliest_completion_over_them() {
                 let first = picture.link_grid().containing(task.ready);
                 let all =
                     AvailabilityVector::everything(picture.link_grid(), first, slots).unwrap();
-                let free_view = fixture::link(0, (view.from.0, view.to.0), view.delay, vec![all]);
+                let free_view = fixture::link(0, view.from.0, view.to.0, view.delay, vec![all]);
                 let capacity = view.capacity;
                 free.add_link(LinkView { capacity, ..free_view }).unwrap();
             }
@@ -254,10 +256,10 @@ fn picture(
     clusters: &[(u32, u64, &str)],
 ) -> BelievedNetwork {
     let (cpus, both) = (Cpus(1), grid(TINY.0));
-    let mut picture = BelievedNetwork::new(nodes, (both, GIGABIT), (both, cpus)).unwrap();
+    let mut picture = BelievedNetwork::new(nodes, both, GIGABIT, both, cpus).unwrap();
     for (index, (from, to, delay, bits)) in (0..).zip(links) {
         let free = vec![vector(TINY.0, bits)];
-        picture.add_link(link(index, (*from, *to), Span::from_millis(*delay), free)).unwrap();
+        picture.add_link(link(index, *from, *to, Span::from_millis(*delay), free)).unwrap();
     }
     for (vertex, cpus, bits) in clusters {
         picture.add_cluster(cluster(*vertex, *cpus, 1_000, vector(TINY.0, bits))).unwrap();
@@ -344,7 +346,7 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
     let one = best(&McT::optimal(), &two, &slots(0, 2, 3)).unwrap();
     assert_eq!(one.cluster, 0);
     let (grid_of, rate) = (two.link_grid(), GIGABIT);
-    let mut wide = BelievedNetwork::new(3, (grid_of, rate), (grid_of, Cpus(4))).unwrap();
+    let mut wide = BelievedNetwork::new(3, grid_of, rate, grid_of, Cpus(4)).unwrap();
     two.links().iter().for_each(|link| wide.add_link(link.clone()).unwrap());
     two.clusters().iter().for_each(|cluster| wide.add_cluster(cluster.clone()).unwrap());
     let four = Task { cpus: Cpus(4), ..slots(0, 2, 3) };
@@ -360,11 +362,11 @@ fn cpus_rates_wavelengths_and_signalling_are_kept() {
     assert_eq!((waited.departure.as_us(), waited.run), (4_000, ms(7, 10)));
     // Without conversion a burst stays on its wavelength, although each link has a free one at
     // once.
-    let mut parallel = BelievedNetwork::new(3, (grid_of, rate), (grid_of, Cpus(1))).unwrap();
+    let mut parallel = BelievedNetwork::new(3, grid_of, rate, grid_of, Cpus(1)).unwrap();
     let (early, late) = ("1111 0000 0000 1111 1111", "0000 1111 1111 0000 1111");
     for (index, ends, planes) in [(0, (0, 1), [early, late]), (2, (1, 2), [late, early])] {
         let free = planes.map(|bits| vector(TINY.0, bits)).to_vec();
-        parallel.add_link(link(index, ends, Span::ZERO, free)).unwrap();
+        parallel.add_link(link(index, ends.0, ends.1, Span::ZERO, free)).unwrap();
     }
     parallel.add_cluster(cluster(2, 1, 1_000, vector(TINY.0, all))).unwrap();
     let plan = best(&McT::optimal(), &parallel, &slots(0, 3, 1)).unwrap();
@@ -385,7 +387,7 @@ fn each_objective_takes_its_own_cluster() {
     let busy = "0000 0000 0000 1111 1111 1111";
     let base = picture(4, &links, &[(1, 1, busy), (2, 1, all), (3, 1, all)]);
     let mut counted =
-        BelievedNetwork::new(4, (base.link_grid(), GIGABIT), (base.link_grid(), Cpus(1))).unwrap();
+        BelievedNetwork::new(4, base.link_grid(), GIGABIT, base.link_grid(), Cpus(1)).unwrap();
     base.links().iter().for_each(|link| counted.add_link(link.clone()).unwrap());
     for (view, tasks) in base.clusters().iter().zip([5, 2, 0]) {
         let view = ClusterView { tasks, ..view.clone() };

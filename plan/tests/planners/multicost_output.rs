@@ -25,8 +25,10 @@ fn exhaustive(picture: &BelievedNetwork, task: &Task, output: Output) -> Option<
         // A picture with one cluster alone.
         let mut alone = BelievedNetwork::new(
             picture.vertices(),
-            (picture.link_grid(), picture.rate()),
-            (picture.cluster_grid(), picture.cpus()),
+            picture.link_grid(),
+            picture.rate(),
+            picture.cluster_grid(),
+            picture.cpus(),
         )
         .unwrap()
         .with_guard(picture.guard());

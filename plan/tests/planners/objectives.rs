@@ -54,7 +54,9 @@ fn ranking(rng: &mut ChaCha8Rng) -> Ranking {
 /// A plan's value by the definition of an objective, in steps fine enough for all its terms.
 fn value(
     objective: Objective,
-    (topology, request, view): (&Topology, &CoAllocation, &FrameView),
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
     sites: &[VertexIndex],
     routes: &[Route],
 ) -> u128 {
@@ -80,7 +82,7 @@ fn value(
     for (rate, route) in rates.iter().zip(routes) {
         for (edge, way) in route {
             let units = u128::from(rate.div_ceil(1_000_000) / unit);
-            sum += units * step(objective, topology, view, (*edge, *way), (unit, mean));
+            sum += units * step(objective, topology, view, *edge, *way, unit, mean);
         }
     }
     sum
@@ -90,8 +92,10 @@ fn step(
     objective: Objective,
     topology: &Topology,
     view: &FrameView,
-    (index, way): (EdgeIndex, Direction),
-    (unit, mean): (u64, u64),
+    index: EdgeIndex,
+    way: Direction,
+    unit: u64,
+    mean: u64,
 ) -> u128 {
     let edge = topology.edge(index);
     let unit = u128::from(unit);
@@ -125,7 +129,7 @@ fn best_of_all(
         (packing.instance.topology, packing.instance.request, packing.instance.view);
     let mut best: Option<Vec<u128>> = None;
     Brute { options }.every(&packing.instance, &mut |sites, routes| {
-        let values = counting.iter().map(|o| value(*o, (topology, request, view), sites, routes));
+        let values = counting.iter().map(|o| value(*o, topology, request, view, sites, routes));
         let values: Vec<u128> = values.collect();
         if best.as_ref().is_none_or(|best| values < *best) {
             best = Some(values);
@@ -165,13 +169,13 @@ fn compare(seeds: std::ops::Range<u64>, prices: u64, window: Window) -> (u64, u6
         counting.truncate(exact);
         best.truncate(exact);
         let (sites, routes) = (&found.plan.placements, &found.plan.routes);
-        let has = counting.iter().map(|o| value(*o, (&topology, &request, &view), sites, routes));
+        let has = counting.iter().map(|o| value(*o, &topology, &request, &view, sites, routes));
         let has: Vec<u128> = has.collect();
         assert_eq!(has, best, "seed {seed}, {ranking:?}");
         for (objective, shown) in &found.values {
             let exact = match objective {
                 Objective::Start => u128::from(view.window.start().as_us().unsigned_abs()),
-                other => value(*other, (&topology, &request, &view), sites, routes),
+                other => value(*other, &topology, &request, &view, sites, routes),
             };
             assert_eq!(*shown, objectives::shown(*objective, exact), "seed {seed}");
         }

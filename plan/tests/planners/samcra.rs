@@ -44,7 +44,8 @@ fn exhaustive<const K: usize>(
     graph: &Graph<K>,
     edges: &[Edge<K>],
     path: &mut Vec<u32>,
-    (at, target): (u32, u32),
+    at: u32,
+    target: u32,
     weights: [u64; K],
 ) -> Option<Length<K>> {
     if !graph.keeps_limits(weights) {
@@ -60,7 +61,7 @@ fn exhaustive<const K: usize>(
         }
         path.push(edge.to);
         let sums = std::array::from_fn(|k| weights[k] + edge.weights[k]);
-        let found = exhaustive(graph, edges, path, (edge.to, target), sums);
+        let found = exhaustive(graph, edges, path, edge.to, target, sums);
         best = best.into_iter().chain(found).min();
         path.pop();
     }
@@ -81,7 +82,7 @@ fn compare<const K: usize>() -> (u64, u64) {
     let (mut found, mut other) = (0, 0);
     for seed in 0..GRAPHS {
         let (edges, _, target, graph) = random_graph::<K>(&mut ChaCha8Rng::seed_from_u64(seed));
-        let best = exhaustive(&graph, &edges, &mut vec![0], (0, target), [0; K]);
+        let best = exhaustive(&graph, &edges, &mut vec![0], 0, target, [0; K]);
         let mut effort = Effort::default();
         let route = graph.samcra(0, target, &mut effort);
         let length =
@@ -202,9 +203,9 @@ fn what_samcra_plans_begins_at_once_and_holds_on_the_picture() {
 fn load_and_delay_are_weighed_together() {
     let all = || AvailabilityVector::everything(grid(TINY.0), Slot(0), 40).unwrap();
     let mut picture =
-        BelievedNetwork::new(3, (grid(TINY.0), GIGABIT), (grid(TINY.0), Cpus(1))).unwrap();
+        BelievedNetwork::new(3, grid(TINY.0), GIGABIT, grid(TINY.0), Cpus(1)).unwrap();
     for (index, to, ms) in [(0, 1, 2), (2, 2, 4)] {
-        picture.add_link(link(index, (0, to), Span::from_millis(ms), vec![all()])).unwrap();
+        picture.add_link(link(index, 0, to, Span::from_millis(ms), vec![all()])).unwrap();
     }
     for (vertex, busy) in [(1, 6), (2, 3)] {
         let view = ClusterView { busy: Cpus(busy), ..cluster(vertex, 10, 1_000, all()) };

@@ -93,7 +93,6 @@ impl Planning {
         let (at, request) = (asked.at, asked.request as u64);
         let mut answers = Vec::with_capacity(views.len());
         for (number, view) in views.iter().enumerate() {
-            let due = (asked.request, number, views.len());
             // Where a planner is compared, the traced planning time is that of the compared planner.
             let is_told = self.beside.is_none();
             if is_told {
@@ -106,7 +105,9 @@ impl Planning {
                 let plans = u64::from(answer.is_ok());
                 trace.event(TraceEvent::PlanningEnds { at, request, plans });
             }
-            if let Some(beside) = self.beside.as_mut().filter(|own| own.is_due(due)) {
+            if let Some(beside) =
+                self.beside.as_mut().filter(|own| own.is_due(asked.request, number, views.len()))
+            {
                 beside.plan(asked, view, self.ranking, &budget, trace)?;
             }
             let ends = self.engine.solver.slides() && answer.is_ok();
@@ -244,7 +245,7 @@ impl ComparedPlanner {
     }
 
     /// Does it plan frame number `frame` of the `of` frames of this request?
-    const fn is_due(&self, (request, frame, of): (usize, usize, usize)) -> bool {
+    const fn is_due(&self, request: usize, frame: usize, of: usize) -> bool {
         let (every, frames) = (self.every as usize, self.frames as usize);
         let before = frame * frames / of;
         request % every == every / 2 && (frames >= of || (frame + 1) * frames / of > before)

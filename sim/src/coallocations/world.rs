@@ -12,7 +12,8 @@
 //! A parent coordinator has child coordinators as its resource managers. A query of theirs takes one more delay
 //! in each direction, and a child plans a hold again on its own resources ([`children`]).
 //!
-//! Left out: loss, restarts, random backoffs before planning again, more than two levels.
+//! Left out: loss, restarts, random backoffs before planning again, more than two levels. The file is long because
+//! the events of a day, and what each of them does, are read together.
 
 mod children;
 mod members;

@@ -119,7 +119,8 @@ impl Judge {
             let half = held.since.boot.as_us() + held.expires_in.as_us() / 2;
             facts.commits.contains(txn) && !facts.undone && state.now <= half
         };
-        let (txn, _) = core.entries().iter().filter_map(held).find(waiting)?;
+        let (txn, _) =
+            core.entries().iter().filter_map(|(txn, entry)| held(txn, entry)).find(waiting)?;
         let key = (state.grc, rm, state.rms[rm], state.now);
         let ask = || ask_on(world, state, rm, txn);
         self.asked.entry(key).or_insert_with(ask).clone()
@@ -127,7 +128,8 @@ impl Judge {
 }
 
 fn held<'a>(
-    (txn, entry): (&'a TransactionId, &'a Entry),
+    txn: &'a TransactionId,
+    entry: &'a Entry,
 ) -> Option<(&'a TransactionId, &'a HoldClocks)> {
     match &entry.phase {
         Phase::Held(held) => Some((txn, held)),
@@ -241,7 +243,7 @@ fn nothing_left(
     let plan = known.and_then(|known| known.candidate.as_ref());
     for (rm, core) in rms.into_iter().enumerate() {
         let name = RMS[rm];
-        if let Some((txn, _)) = core.entries().iter().find_map(held) {
+        if let Some((txn, _)) = core.entries().iter().find_map(|(txn, entry)| held(txn, entry)) {
             return Err(format!("{name} still holds {txn} at rest"));
         }
         let plan = plan.and_then(|plan| plan.segments.get(name));

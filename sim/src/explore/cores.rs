@@ -116,7 +116,7 @@ impl<C: Explored> Cores<C> {
     /// The start of the first process.
     pub(super) fn begin(&mut self) -> BatchOutcome<C::Effect> {
         let (core, input) = (self.fresh.clone(), (self.start)());
-        self.batch((core, C::LogFacts::default(), None), vec![input], 0)
+        self.batch(core, C::LogFacts::default(), None, vec![input], 0)
     }
 
     /// A tick if one is due, then these inputs, in the order in which the owner of a ledger steps them.
@@ -127,8 +127,8 @@ impl<C: Explored> Cores<C> {
         us: i64,
     ) -> BatchOutcome<C::Effect> {
         let NodeState { core, facts, log } = self.get(from);
-        let life = (core.clone(), facts.clone(), log.clone());
-        self.batch(life, inputs, us)
+        let (core, facts, log) = (core.clone(), facts.clone(), log.clone());
+        self.batch(core, facts, log, inputs, us)
     }
 
     /// The process dies, and a new one replays its log.
@@ -143,7 +143,7 @@ impl<C: Explored> Cores<C> {
         }
         let mut core = self.fresh.clone();
         let replayed = records.into_iter().rev().try_for_each(|record| core.apply(record));
-        let mut stepped = self.batch((core, facts, log.clone()), vec![(self.start)()], us);
+        let mut stepped = self.batch(core, facts, log.clone(), vec![(self.start)()], us);
         if let Err(error) = replayed {
             stepped.problem.get_or_insert(format!("I14: it does not start again: {error}"));
         }
@@ -152,7 +152,9 @@ impl<C: Explored> Cores<C> {
 
     fn batch(
         &mut self,
-        (mut core, mut facts, mut log): (C, C::LogFacts, Chain<C::Record>),
+        mut core: C,
+        mut facts: C::LogFacts,
+        mut log: Chain<C::Record>,
         inputs: Vec<C::Input>,
         us: i64,
     ) -> BatchOutcome<C::Effect> {

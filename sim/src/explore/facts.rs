@@ -59,5 +59,5 @@ impl Explored for Participant {
         write!(to, "{:?}", self.entries())
     }
 
-    fn learn((): &mut (), _: &ParticipantRecord) {}
+    fn learn(_: &mut (), _: &ParticipantRecord) {}
 }

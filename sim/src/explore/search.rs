@@ -128,7 +128,7 @@ impl Search {
             while !open.is_empty() {
                 let mut next = Vec::new();
                 for (state, number) in open {
-                    self.expand((&state, number), faults, false, &mut next);
+                    self.expand(&state, number, faults, false, &mut next);
                     if !is_last {
                         level.push((state, number));
                     }
@@ -136,7 +136,7 @@ impl Search {
                 open = next;
             }
             for (state, number) in level {
-                self.expand((&state, number), faults, true, &mut open);
+                self.expand(&state, number, faults, true, &mut open);
             }
             if !self.explored.whole {
                 return;
@@ -150,13 +150,7 @@ impl Search {
     }
 
     /// Takes every choice of a state that is a fault, or every choice that is none.
-    fn expand(
-        &mut self,
-        (state, number): (&State, u32),
-        faults: u32,
-        fault: bool,
-        to: &mut Vec<Open>,
-    ) {
+    fn expand(&mut self, state: &State, number: u32, faults: u32, fault: bool, to: &mut Vec<Open>) {
         let cost = faults + u32::from(fault);
         for (index, choice) in (0..).zip(self.world.choices(state)) {
             let happens = choice.fault.is_none_or(|kind| self.bound.kinds.contains(&kind));

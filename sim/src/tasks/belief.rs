@@ -26,14 +26,14 @@ const FORGET_EVERY: u32 = 256;
 /// Something that was sent out and either has no answer yet, or has an answer that no update has caught up
 /// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PendingClaim {
-    attempt: (u32, u32),
-    piece: usize,
-    resource: usize,
-    window: Window,
-    amount: Amount,
+pub(super) struct PendingClaim {
+    pub(super) attempt: (u32, u32),
+    pub(super) piece: usize,
+    pub(super) resource: usize,
+    pub(super) window: Window,
+    pub(super) amount: Amount,
     /// Forget the claim when the picture has this revision; `None` while there is no answer.
-    revision: Option<u64>,
+    pub(super) revision: Option<u64>,
 }
 
 /// Which pending claims of an attempt are meant.
@@ -67,7 +67,8 @@ impl Belief {
     pub(super) fn new(
         net: &Net,
         settings: &PlanningSettings,
-        (rate, cpus): (BitsPerSecond, Cpus),
+        rate: BitsPerSecond,
+        cpus: Cpus,
         told: Option<&[Controller]>,
     ) -> Result<Self, InvalidField> {
         let grid = |us| SlotGrid::new(Span::from_us(us));
@@ -232,22 +233,10 @@ impl Belief {
     }
 
     /// Records what the scheduler has sent out.
-    pub(super) fn expect(
-        &mut self,
-        net: &Net,
-        controllers: &[Controller],
-        (attempt, piece): ((u32, u32), usize),
-        (resource, window, amount): (usize, Window, Amount),
-    ) {
+    pub(super) fn expect(&mut self, net: &Net, controllers: &[Controller], claim: PendingClaim) {
         if self.known.is_some() {
-            self.own.push(PendingClaim {
-                attempt,
-                piece,
-                resource,
-                window,
-                amount,
-                revision: None,
-            });
+            let (resource, window) = (claim.resource, claim.window);
+            self.own.push(claim);
             self.cut(net, controllers, resource, window);
         }
     }
@@ -289,7 +278,8 @@ impl Belief {
         &mut self,
         net: &Net,
         controllers: &[Controller],
-        (place, news): (usize, &update::Update),
+        place: usize,
+        news: &update::Update,
         now: Time,
     ) -> bool {
         let Some(known) = &mut self.known else { return false };

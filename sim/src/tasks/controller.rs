@@ -70,7 +70,8 @@ impl Controller {
         net: &Net,
         place: usize,
         coordinators: &[CoordinatorName],
-        (schedulers, strategy): (usize, Strategy),
+        schedulers: usize,
+        strategy: Strategy,
     ) -> Self {
         let place = &net.places[place];
         let resources = place.resources.iter().map(|at| &net.resources[*at]);
@@ -137,7 +138,8 @@ impl Controller {
     /// Handles a message of a coordinator.
     pub(super) fn hear(
         &mut self,
-        (by, txn): (CoordinatorName, TransactionId),
+        by: CoordinatorName,
+        txn: TransactionId,
         message: Message,
         now: Time,
     ) -> ControllerStep {
@@ -154,7 +156,8 @@ impl Controller {
     /// Books a segment at once. Returns true if it was free.
     pub(super) fn book(
         &mut self,
-        (by, txn): (CoordinatorName, TransactionId),
+        by: CoordinatorName,
+        txn: TransactionId,
         segment: Segment,
         now: Time,
     ) -> bool {
@@ -168,7 +171,7 @@ impl Controller {
             keeps_old: false,
             one_way: true,
         };
-        self.hear((by, txn), Message::Hold(order), now).took
+        self.hear(by, txn, Message::Hold(order), now).took
     }
 
     /// When the participant wants to be woken.
@@ -221,7 +224,8 @@ impl Controller {
         net: &Net,
         resource: usize,
         amount: Amount,
-        (length, within): (coalloc_common::Span, Window),
+        length: coalloc_common::Span,
+        within: Window,
     ) -> Option<Window> {
         let timetable = self.participant.timetable(&net.resources[resource].id)?;
         timetable.earliest_fit(amount, length, within)

@@ -116,7 +116,8 @@ impl World<'_> {
     }
 
     /// Gives a task's plan to its coordinator, as the only candidate.
-    pub(super) fn order(&mut self, (number, _): Attempt) -> Result<(), String> {
+    pub(super) fn order(&mut self, attempt: Attempt) -> Result<(), String> {
+        let (number, _) = attempt;
         let state = &self.tasks[number as usize];
         let in_turn = self.settings.reservation.protocol == Protocol::OneWayInTurn;
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
@@ -264,7 +265,7 @@ impl World<'_> {
             _ => Vec::new(),
         };
         let by = self.offices[scheduler].name.clone();
-        let stepped = self.controllers[place].hear((by, txn.clone()), message, now);
+        let stepped = self.controllers[place].hear(by, txn.clone(), message, now);
         if kind == MessageKind::Hold {
             self.count_hold(attempt, place, &asked, &stepped);
         }

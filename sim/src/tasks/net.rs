@@ -121,8 +121,8 @@ impl Net {
                 } else {
                     let from = edge.head(direction.back()).at();
                     let id = edge.resource(direction).clone();
-                    let rm = (edge.rm.clone(), from);
-                    self.add_resource(id, edge.capacity.into(), rm, &mut known)
+                    let rm = edge.rm.clone();
+                    self.add_resource(id, edge.capacity.into(), rm, from, &mut known)
                 };
                 self.resources[resource].links.push(link);
                 self.links.push(Link { delay: edge.latency, resource });
@@ -131,7 +131,7 @@ impl Net {
         for (vertex, _, compute) in topology.sites() {
             let (id, capacity) = (compute.resource.clone(), compute.capacity.into());
             let resource =
-                self.add_resource(id, capacity, (compute.rm.clone(), vertex.at()), &mut known);
+                self.add_resource(id, capacity, compute.rm.clone(), vertex.at(), &mut known);
             self.resources[resource].cluster = Some(self.clusters.len());
             self.clusters.push(Cluster { mips: compute.mips, resource });
         }
@@ -141,7 +141,8 @@ impl Net {
         &mut self,
         id: ResourceId,
         capacity: Amount,
-        (rm, vertex): (RmName, usize),
+        rm: RmName,
+        vertex: usize,
         known: &mut BTreeMap<(RmName, usize), usize>,
     ) -> usize {
         let at = &self.topology.vertices()[vertex].name;
@@ -176,9 +177,9 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
         let rm = RmName::composed(format!("nrm-{}", name(row, column)));
         for (to, word) in [(vertex(row, column + 1), "east"), (vertex(row + 1, column), "south")] {
             let edge_name = EdgeName::composed(format!("{}-{word}", name(row, column)));
-            let ends = (vertex(row, column), to);
-            let what = (torus.capacity_bps, latency);
-            topology.add_edge(edge(edge_name, ends, rm.clone(), what))?;
+            let from = vertex(row, column);
+            let path = edge(edge_name, from, to, rm.clone(), torus.capacity_bps, latency);
+            topology.add_edge(path)?;
         }
     }
     Ok(topology)
@@ -187,9 +188,11 @@ fn torus_graph(torus: &TorusSettings) -> Result<Topology, InvalidField> {
 /// A path that has its capacity in each direction, as an NRM describes it.
 pub(super) fn edge(
     name: EdgeName,
-    (a, b): (VertexIndex, VertexIndex),
+    a: VertexIndex,
+    b: VertexIndex,
     rm: RmName,
-    (capacity_bps, latency): (u64, Span),
+    capacity_bps: u64,
+    latency: Span,
 ) -> Edge {
     let duplex = Duplex::Full {
         ab: ResourceId::composed(format!("{name}:ab")),

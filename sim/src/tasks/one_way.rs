@@ -36,7 +36,8 @@ impl World<'_> {
     }
 
     /// Is this the current attempt of its task?
-    fn is_current(&self, (number, attempt): Attempt) -> bool {
+    fn is_current(&self, attempt: Attempt) -> bool {
+        let (number, attempt) = attempt;
         let task = &self.tasks[number as usize];
         !task.is_over && task.asked == attempt + 1
     }
@@ -85,7 +86,7 @@ impl World<'_> {
         let is_last = index + 1 == self.tasks[number as usize].pieces.len();
         let window = piece.window;
         self.tasks[number as usize].pieces[index] = piece;
-        self.answer(attempt, index, (resource, away, kept, facts));
+        self.answer(attempt, index, resource, away, kept, facts);
         match (kept, is_last) {
             (true, true) => self.succeed(number, window.end()),
             (true, false) => self.go_on(attempt, index + 1),
@@ -106,7 +107,7 @@ impl World<'_> {
         let id = resource.id.clone();
         let segment = Segment { resource: id, amount: piece.amount, window: piece.window };
         let (by, now) = (self.coordinator_of(number).clone(), self.now());
-        let booked = self.controllers[place].book((by, txn.clone()), segment, now);
+        let booked = self.controllers[place].book(by, txn.clone(), segment, now);
         if booked {
             self.changed(piece.resource, piece.window);
         }
@@ -123,7 +124,8 @@ impl World<'_> {
             &self.net,
             piece.resource,
             piece.amount,
-            (length, within),
+            length,
+            within,
         );
         let Some(window) = fit else { return false };
         piece.window = window;
@@ -139,7 +141,10 @@ impl World<'_> {
         &mut self,
         attempt: Attempt,
         index: usize,
-        (resource, away, yes, facts): (usize, Span, bool, (Time, Time)),
+        resource: usize,
+        away: Span,
+        yes: bool,
+        facts: (Time, Time),
     ) {
         if self.beliefs[0].is_truth() {
             return;
@@ -161,7 +166,8 @@ impl World<'_> {
         self.learn(attempt.0, ClaimPart::Piece(attempt, index), place, answer);
     }
 
-    fn resource_of(&self, (number, attempt): Attempt, index: usize) -> Option<usize> {
+    fn resource_of(&self, attempt: Attempt, index: usize) -> Option<usize> {
+        let (number, attempt) = attempt;
         let task = &self.tasks[number as usize];
         let is_of_it = task.asked == attempt + 1;
         task.pieces.get(index).filter(|_| is_of_it).map(|piece| piece.resource)
@@ -179,7 +185,7 @@ impl World<'_> {
         self.tasks[number as usize].pieces[index].kept = None;
         let place = self.net.resources[piece.resource].controller;
         let by = self.coordinator_of(number).clone();
-        self.controllers[place].hear((by, txn), Message::Release, now);
+        self.controllers[place].hear(by, txn, Message::Release, now);
         self.freed(number, &piece);
         self.changed(piece.resource, piece.window);
     }

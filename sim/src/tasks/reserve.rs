@@ -7,6 +7,7 @@ use coalloc_common::{Amount, Reason, Refusal, Span, Time, TransactionId, Window}
 use coalloc_plan::multicost::TaskPlan;
 
 use super::belief::ClaimPart;
+use super::belief::PendingClaim;
 use super::settings::Protocol;
 use super::world::{Answered, Attempt, Event, World};
 
@@ -47,9 +48,15 @@ impl World<'_> {
         let belief = self.belief_of(self.tasks[number as usize].scheduler);
         self.beliefs[belief].count(plan.cluster);
         for (index, piece) in pieces.iter().enumerate() {
-            let what = (piece.resource, piece.window, piece.amount);
-            let by = (attempt, index);
-            self.beliefs[belief].expect(&self.net, &self.controllers, by, what);
+            let claim = PendingClaim {
+                attempt,
+                piece: index,
+                resource: piece.resource,
+                window: piece.window,
+                amount: piece.amount,
+                revision: None,
+            };
+            self.beliefs[belief].expect(&self.net, &self.controllers, claim);
         }
         let arrival = self.arrival_of(number, plan);
         let state = &mut self.tasks[number as usize];
@@ -134,7 +141,7 @@ impl World<'_> {
         let belief = &mut self.beliefs[belief];
         if let (Some(facts), Some(place)) = (&answer.facts, place) {
             belief.settle(net, controllers, which, None);
-            belief.hear(net, controllers, (place, facts), now);
+            belief.hear(net, controllers, place, facts, now);
         } else {
             let until = answer.yes.then_some(answer.revision);
             belief.settle(net, controllers, which, until);

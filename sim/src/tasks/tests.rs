@@ -212,8 +212,8 @@ fn settings_that_make_no_sense_are_refused_by_field() {
         let name = VertexName::composed(name);
         cut.add_vertex(Vertex::new(name, None, None)).expect("a vertex");
     }
-    let (ends, rm) = ((VertexIndex(0), VertexIndex(1)), RmName::composed("n"));
-    let path = net::edge(EdgeName::composed("ab"), ends, rm, (1, Span::ZERO));
+    let (a, b, rm) = (VertexIndex(0), VertexIndex(1), RmName::composed("n"));
+    let path = net::edge(EdgeName::composed("ab"), a, b, rm, 1, Span::ZERO);
     cut.add_edge(path).expect("an edge");
     assert_eq!(refused(&settings, Some(&cut)), "topology.federation");
 }

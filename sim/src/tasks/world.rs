@@ -150,13 +150,12 @@ impl<'a> World<'a> {
         let offices = SchedulerNode::all(&net, settings);
         let names: Vec<CoordinatorName> =
             offices.iter().map(|office| office.name().clone()).collect();
-        let told = (subscribers, strategy);
-        let controller = |place| Controller::new(&net, place, &names, told);
+        let controller = |place| Controller::new(&net, place, &names, subscribers, strategy);
         let controllers: Vec<Controller> = (0..net.places.len()).map(controller).collect();
         let rate = settings.workload.rate_bps.or(net.rate_least()).unwrap_or(1);
         let (rate, cpus) = (BitsPerSecond(rate), Cpus(settings.workload.cpus));
         let told = (!is_truth).then_some(controllers.as_slice());
-        let belief = || Belief::new(&net, &settings.planning, (rate, cpus), told);
+        let belief = || Belief::new(&net, &settings.planning, rate, cpus, told);
         let beliefs = if is_truth { 1 } else { schedulers };
         let beliefs = (0..beliefs).map(|_| belief()).collect::<Result<Vec<_>, InvalidField>>()?;
         let workload = Workload::new(&settings.workload, nodes, seed);
@@ -523,8 +522,7 @@ impl<'a> World<'a> {
     fn updated(&mut self, place: usize, scheduler: usize, update: &Update) {
         let now = self.now();
         let belief = self.belief_of(scheduler);
-        let news = (place, update);
-        if !self.beliefs[belief].hear(&self.net, &self.controllers, news, now) {
+        if !self.beliefs[belief].hear(&self.net, &self.controllers, place, update, now) {
             self.counts.ignored += 1;
             return;
         }

@@ -42,7 +42,8 @@ impl QuestionLog {
     /// A child coordinator promises something to its parent.
     pub(super) fn promise(
         &mut self,
-        (grc, txn): (usize, &TransactionId),
+        grc: usize,
+        txn: &TransactionId,
         parent_transaction: TransactionId,
         since_us: i64,
         lasts: Span,
@@ -59,7 +60,7 @@ impl QuestionLog {
     ) -> Result<(), String> {
         match self.promises.get(&(grc, txn.clone())) {
             Some((upper, since_us, lasts)) => {
-                self.check((Address::Grc(grc), upper), (*since_us, *lasts), at_us)
+                self.check(Address::Grc(grc), upper, *since_us, *lasts, at_us)
             }
             None => Ok(()),
         }
@@ -70,8 +71,10 @@ impl QuestionLog {
     /// apply.
     pub(super) fn check(
         &self,
-        (node, txn): (Address, &TransactionId),
-        (since_us, lasts): (i64, Span),
+        node: Address,
+        txn: &TransactionId,
+        since_us: i64,
+        lasts: Span,
         at_us: i64,
     ) -> Result<(), String> {
         let awake_us = self.awake_us.get(&node).copied().unwrap_or_default();

@@ -327,7 +327,7 @@ impl World {
             ));
         }
         let at_us = self.rms[rm].stepped_us;
-        self.watch.asking.check((Address::Rm(rm), txn), (*held_us, *hard), at_us)
+        self.watch.asking.check(Address::Rm(rm), txn, *held_us, *hard, at_us)
     }
 
     /// The booking of a new version ends the old version, which was booked everywhere and decided.

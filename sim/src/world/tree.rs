@@ -207,7 +207,7 @@ impl World {
                 }
                 if let Some(upper) = &upper {
                     let since_us = self.grcs[grc].stepped_us;
-                    self.watch.asking.promise((grc, txn), upper.clone(), since_us, *expires_in);
+                    self.watch.asking.promise(grc, txn, upper.clone(), since_us, *expires_in);
                 }
                 self.watch.promised.extend(upper.map(|upper| (Address::Grc(grc), upper)));
             }

@@ -68,10 +68,12 @@ impl Federation {
 impl Knowledge for Federation {
     fn vector(
         &self,
-        (rm, resource): (&RmName, &ResourceId),
+        rm: &RmName,
+        resource: &ResourceId,
         amount: Amount,
         grid: SlotGrid,
-        (first, slots): (Slot, usize),
+        first: Slot,
+        slots: usize,
     ) -> Result<AvailabilityVector, InvalidField> {
         let free =
             |table: &Timetable| AvailabilityVector::of_timetable(table, amount, grid, first, slots);
@@ -81,7 +83,7 @@ impl Knowledge for Federation {
         vector.map_err(|error| InvalidField { field: "options.horizon".to_owned(), ..error })
     }
 
-    fn free_at(&self, (rm, resource): (&RmName, &ResourceId), at: Time) -> Amount {
+    fn free_at(&self, rm: &RmName, resource: &ResourceId, at: Time) -> Amount {
         let timetable = self.timetables.get(&(rm.clone(), resource.clone()));
         let moment = coalloc_common::Window::starting(at, Span::from_us(1));
         timetable.zip(moment).map_or(Amount::ZERO, |(table, moment)| table.free_min(moment))

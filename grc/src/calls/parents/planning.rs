@@ -251,8 +251,8 @@ fn beyond_level(
                  {window}, {asked} were asked for",
                 resource.name
             );
-            let of = (&resource.name, window, *amount, most);
-            return Some(of_resource(Reason::ServiceLevel, of, detail));
+            let (reason, name) = (Reason::ServiceLevel, &resource.name);
+            return Some(of_resource(reason, name, window, *amount, most, detail));
         }
     }
     None

@@ -27,7 +27,8 @@ impl Kernel {
     /// `latency_max` is in microseconds.
     pub(crate) fn cheapest(
         &mut self,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         latency_max: Option<u64>,
         open: impl Fn(u32) -> bool,
     ) -> Option<Vec<u32>> {

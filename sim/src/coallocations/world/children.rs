@@ -96,7 +96,7 @@ impl World<'_> {
     ) -> Result<(), ModelError> {
         match (asker, reply) {
             (ReplyTarget::Parent { from, txn, kind, order }, ParentReply::Answered(answer)) => {
-                self.answer_parent(grc, from, (txn, kind), order.as_ref(), answer);
+                self.answer_parent(grc, from, txn, kind, order.as_ref(), answer);
                 Ok(())
             }
             // The answer goes to another copy of the message.
@@ -109,7 +109,8 @@ impl World<'_> {
         &mut self,
         lower: usize,
         grc: usize,
-        (txn, kind): (TransactionId, MessageKind),
+        txn: TransactionId,
+        kind: MessageKind,
         order: Option<&HoldOrder>,
         answer: Answer,
     ) {
