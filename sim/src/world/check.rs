@@ -4,7 +4,8 @@
 //! is checked: the invariants of its core when it has stepped (I1, I2, I10, I22), its records when they are
 //! durable (I3, I4, I9, I14), that its state is the fold of its records (I12), and every message that leaves
 //! it (I4, I6, I8). What spans several nodes is checked when it is said to a user (I6: "confirmed", "nothing
-//! is held") and at rest (I5, I7). [`exempt`](super::exempt) leaves out what cannot be promised.
+//! is held") and at rest (I5, I7). [`exempt`](super::exempt) leaves out what cannot be promised. The file is long
+//! because it is the list of what is promised, and each check is short.
 
 use std::collections::{BTreeMap, BTreeSet};
 
