@@ -24,7 +24,7 @@ use coalloc_plan::ip::outside::Programs;
 pub use self::measure::METRICS;
 pub use self::settings::Settings;
 use self::world::World;
-use crate::experiment::trace::ResourceKind;
+use crate::experiment::trace::TracedResource;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
 
 /// Runs one day on a federation, with planners that need no external program.
@@ -81,7 +81,7 @@ fn tell_resources(topology: &Topology, trace: &mut dyn Trace) {
     for of in topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
         trace.event(TraceEvent::Resource {
             resource: of.resource.as_str().into(),
-            kind: ResourceKind::Site,
+            kind: TracedResource::Site,
             capacity: of.capacity.0,
         });
     }
@@ -91,7 +91,7 @@ fn tell_resources(topology: &Topology, trace: &mut dyn Trace) {
         for way in &ways[..count] {
             trace.event(TraceEvent::Resource {
                 resource: edge.resource(*way).as_str().into(),
-                kind: ResourceKind::Link,
+                kind: TracedResource::Link,
                 capacity: edge.capacity.0,
             });
         }

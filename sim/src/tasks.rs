@@ -13,7 +13,7 @@
 //! and pictures of `coalloc-protocol`, planners of `coalloc-plan`. This module adds the network between them,
 //! the tasks, the papers' one-way reservation from node to node, which no daemon has, and the counting. In the
 //! order of reading: `settings` (the content of a file), `net` (the network, and where timetables are kept),
-//! `workload`, `controller`, `belief` (what a scheduler plans on), `world` (tasks and planning), `reserve`
+//! `workload`, `controller`, `belief` (what a scheduler plans on), `events` and `world` (tasks and planning), `reserve`
 //! with `one_way` (the papers' reservation) and `coordinated` (the live ones), `counts`.
 //!
 //! Source: Christodoulopoulos 2008, sections 5.3 and 7; Stevens 2009, section 5.
@@ -26,9 +26,11 @@ mod belief;
 mod controller;
 mod coordinated;
 mod counts;
+mod events;
 mod net;
 mod one_way;
 mod reserve;
+mod scheduler_node;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use coalloc_common::Topology;
 use coalloc_net::convert::file_topology;
 use coalloc_proto::v1;
 use coalloc_sim::coallocations::{Settings, run, settings};
-use coalloc_sim::experiment::trace::ResourceKind;
+use coalloc_sim::experiment::trace::TracedResource;
 use coalloc_sim::experiment::{ModelError, SilentTrace, TraceEvent};
 
 fn elgl() -> Topology {
@@ -48,7 +48,7 @@ fn what_is_reserved_never_exceeds_what_there_is_and_adds_up_to_the_load() {
             TraceEvent::Reserved { resource, amount, start, end, .. } => {
                 let own = changes.entry(resource.clone()).or_default();
                 own.extend([(*start, *amount as i64), (*end, -(*amount as i64))]);
-                if capacities[resource].1 == ResourceKind::Site {
+                if capacities[resource].1 == TracedResource::Site {
                     cpu_us += i128::from(end - start) * i128::from(*amount);
                 }
             }

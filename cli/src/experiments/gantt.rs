@@ -11,7 +11,7 @@ use clap::Args;
 use coalloc_common::{Amount, Span, Time, Window};
 use coalloc_sim::experiment::TraceEvent;
 use coalloc_sim::experiment::judge::number;
-use coalloc_sim::experiment::trace::ResourceKind;
+use coalloc_sim::experiment::trace::TracedResource;
 
 use super::drawing::{Anchor, COLOURS, Drawing, ticks};
 use super::font::widest;
@@ -56,7 +56,7 @@ struct Bar {
 #[derive(Debug, Clone, PartialEq)]
 struct Lane {
     name: String,
-    kind: ResourceKind,
+    kind: TracedResource,
     capacity: u64,
     bars: Vec<Bar>,
 }
@@ -232,7 +232,7 @@ const TOP: f64 = 34.0;
 const TITLE: &str = "What is reserved, by resource; the height of a row is its capacity";
 
 fn picture(lanes: &[Lane], start: i64, end: i64) -> Drawing {
-    let is_site = |lane: &Lane| lane.kind == ResourceKind::Site;
+    let is_site = |lane: &Lane| lane.kind == TracedResource::Site;
     let height = |lane: &Lane| if is_site(lane) { SITE } else { LINK };
     let letters = |lane: &Lane| if is_site(lane) { 12.0 } else { 10.0 };
     let names = lanes.iter().map(|lane| widest([lane.name.as_str()], letters(lane)));

@@ -19,7 +19,7 @@ pub enum TraceEvent<'a> {
         #[serde(borrow)]
         resource: Cow<'a, str>,
         /// The kind of the resource.
-        kind: ResourceKind,
+        kind: TracedResource,
         /// The largest amount that can be reserved at once, in its unit (CPUs, bit/s, servers, one link).
         capacity: u64,
     },
@@ -133,7 +133,7 @@ pub enum TraceEvent<'a> {
 /// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ResourceKind {
+pub enum TracedResource {
     /// Computers of a site; the unit is CPUs or servers.
     Site,
     /// A link or path; the unit is bit/s, or 1 for a link that is taken whole.

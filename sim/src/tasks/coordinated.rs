@@ -25,72 +25,18 @@ use coalloc_protocol::conversation::{
     Caller, ConversationInput, Next, Opening, PlanJob, PlanTarget, Planned, RequestEnd,
 };
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, Details,
-    MessageKind, Reply, Reservation, State, Ticket,
+    Candidate, CoordinatorEffect, CoordinatorInput, Details, MessageKind, Reply, Reservation,
+    State, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
 use super::belief::ClaimPart;
 use super::controller::{ControllerStep, now_of};
-use super::net::Net;
-use super::reserve::Piece;
-use super::settings::{Protocol, Schedulers, TasksSettings};
-use super::world::{Answered, Attempt, Event, World};
+use super::events::{Answered, Attempt, CoordinatorMessage, CoordinatorReply, Event, Piece};
+use super::settings::Protocol;
+use super::world::World;
 use crate::forgetful::released;
-
-/// The coordinator of a scheduler.
-pub(super) struct SchedulerNode {
-    name: CoordinatorName,
-    core: Coordinator,
-    /// When it will be woken; `None` if no wake-up is in the queue.
-    wakes: Option<Time>,
-}
-
-/// A message of a coordinator on its way to a controller, or the outcome on its way back.
-#[derive(Debug, Clone)]
-pub(super) struct CoordinatorMessage<T> {
-    scheduler: usize,
-    place: usize,
-    txn: TransactionId,
-    /// The attempt at its task that it belongs to.
-    attempt: Attempt,
-    content: T,
-}
-
-/// A controller's answer to a message, and what its scheduler learns from it.
-#[derive(Debug, Clone)]
-pub(super) struct CoordinatorReply {
-    kind: MessageKind,
-    answer: Answer,
-    learned: Answered,
-}
-
-impl SchedulerNode {
-    /// The coordinators of a run, one for each scheduler.
-    pub(super) fn all(net: &Net, settings: &TasksSettings) -> Vec<Self> {
-        let office = |name: &str| {
-            let name = CoordinatorName::composed(name);
-            let config =
-                CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
-            Self { name, core: Coordinator::new(config), wakes: None }
-        };
-        match settings.planning.schedulers {
-            Schedulers::Central => vec![office("central")],
-            Schedulers::Distributed => {
-                net.topology.vertices().iter().map(|node| office(node.name.as_str())).collect()
-            }
-        }
-    }
-
-    pub(super) const fn name(&self) -> &CoordinatorName {
-        &self.name
-    }
-
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.core.check_invariants()
-    }
-}
 
 fn request_of(number: u32) -> RequestId {
     RequestId::composed(format!("t{number}"))

@@ -15,9 +15,10 @@ use coalloc_common::{Segment, Span, Time, TransactionId, Window};
 use coalloc_protocol::message::Message;
 
 use super::belief::ClaimPart;
-use super::reserve::Piece;
+use super::events::Piece;
+use super::events::{Answered, Attempt, Event};
 use super::settings::OnConflict;
-use super::world::{Answered, Attempt, Event, TaskState, World};
+use super::world::{TaskState, World};
 
 impl World<'_> {
     /// Sends the message on to a piece. Where sizes are not known, the cluster gets no message before the

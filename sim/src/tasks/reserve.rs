@@ -3,31 +3,13 @@
 //! * `one-way`: the tell-and-go of the papers, passed on from node to node, see `one_way`.
 //! * `two-phase` and `one-way-in-turn`: the live coordinator asks the resource managers, see `coordinated`.
 
-use coalloc_common::{Amount, Reason, Refusal, Span, Time, TransactionId, Window};
+use coalloc_common::{Reason, Refusal, Span, Time, Window};
 use coalloc_plan::multicost::TaskPlan;
 
-use super::belief::ClaimPart;
-use super::belief::PendingClaim;
+use super::belief::{ClaimPart, PendingClaim};
+use super::events::{Answered, Attempt, Event, Piece};
 use super::settings::Protocol;
-use super::world::{Answered, Attempt, Event, World};
-
-/// One piece of a plan: a link for the data, or CPUs for the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) resource: usize,
-    pub(super) window: Window,
-    pub(super) amount: Amount,
-    /// Travel time of messages between scheduler and controller.
-    pub(super) away: Span,
-    /// With `one-way`: the transaction that has booked the piece.
-    pub(super) kept: Option<TransactionId>,
-}
-
-impl Piece {
-    pub(super) const fn new(resource: usize, window: Window, amount: Amount, away: Span) -> Self {
-        Self { resource, window, amount, away, kept: None }
-    }
-}
+use super::world::World;
 
 impl World<'_> {
     /// Begins to reserve the pieces of a plan.

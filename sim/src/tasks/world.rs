@@ -1,7 +1,6 @@
 //! The world of a run: tasks arrive, are planned, and end.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use coalloc_common::{
@@ -12,65 +11,20 @@ use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
     Scratch, Signalling, Task, TaskInstance, TaskObjective, TaskOutcome, TaskPlan, TaskPlanner,
 };
-use coalloc_protocol::message::{Message, Resolution};
 use coalloc_protocol::update::{Strategy, Update};
 
 use super::belief::Belief;
 use super::controller::{Controller, Turn, wire_bytes};
-use super::coordinated::{CoordinatorMessage, CoordinatorReply, SchedulerNode};
 use super::counts::Counts;
+use super::events::{Event, Piece};
 use super::net::Net;
-use super::reserve::Piece;
+use super::scheduler_node::SchedulerNode;
 use super::settings::{Protocol, Schedulers, TasksSettings, UpdateSettings, UpdateStrategy};
 use super::workload::Workload;
 use crate::chance::RandomStream;
 use crate::engine::Queue;
-use crate::experiment::trace::ResourceKind;
+use crate::experiment::trace::TracedResource;
 use crate::experiment::{Measures, ModelError, Trace, TraceEvent};
-
-/// Names an attempt: the number of the task, and how often it had been planned before.
-pub(super) type Attempt = (u32, u32);
-
-/// An event of the queue.
-#[derive(Debug, Clone)]
-pub(super) enum Event {
-    /// The next task arrives.
-    Arrive,
-    /// A scheduler plans a task.
-    Plan(u32),
-    /// The message of a one-way attempt arrives at the controller of a piece.
-    Meet(Attempt, usize),
-    /// The answer of that controller arrives at the scheduler.
-    Heard(Attempt, usize, Box<Answered>),
-    /// The message that a piece is not needed any more arrives at its controller.
-    Release(Attempt, usize),
-    /// A coordinator's message arrives at a controller.
-    Order(Box<CoordinatorMessage<Message>>),
-    /// The answer to a coordinator's message arrives at the coordinator.
-    Replied(Box<CoordinatorMessage<CoordinatorReply>>),
-    /// A controller's question (Resolve) arrives at the coordinator.
-    Asks(Box<CoordinatorMessage<()>>),
-    /// The answer to a controller's question arrives at the controller.
-    Resolved(Box<CoordinatorMessage<Resolution>>),
-    /// The wake-up of this coordinator is due.
-    WakeCoordinator(u32),
-    /// The wake-up of this controller is due.
-    WakeController(u32),
-    /// The run of a task is over.
-    End(u32),
-    /// A subscriber's turn at a place.
-    Turn { place: u32, scheduler: u32 },
-    /// An update arrives at a scheduler.
-    Update { place: u32, scheduler: u32, update: Rc<Update> },
-}
-
-/// The answer of a controller.
-#[derive(Debug, Clone)]
-pub(super) struct Answered {
-    pub(super) yes: bool,
-    pub(super) facts: Option<Update>,
-    pub(super) revision: u64,
-}
 
 /// One task.
 #[derive(Debug, Clone)]
@@ -192,8 +146,8 @@ impl<'a> World<'a> {
         }
         for (resource, label) in self.net.resources.iter().zip(&self.labels) {
             let kind = match resource.cluster {
-                Some(_) => ResourceKind::Site,
-                None => ResourceKind::Link,
+                Some(_) => TracedResource::Site,
+                None => TracedResource::Link,
             };
             let capacity = resource.capacity.0;
             self.trace.event(TraceEvent::Resource { resource: label.into(), kind, capacity });
