@@ -1,7 +1,7 @@
 //! The kinds of resources: what is counted, in which unit, up to which amount, and how it combines along a path.
 //!
 //! This file is the register of kinds. Whoever adds a kind adds a variant and a row to each table
-//! here; the compiler names the rows that are missing. Planners ask [`SiteDemand`](crate::SiteDemand)
+//! here; the compiler names what is missing. Planners ask [`SiteDemand`](crate::SiteDemand)
 //! and [`FrameView`](crate::topology::FrameView) what is wanted and what is free, and the protocol
 //! counts [`Amount`]s whatever they are of.
 //!
@@ -219,6 +219,8 @@ pub fn show_all(amounts: impl IntoIterator<Item = (ResourceKind, Amount)>) -> St
     shown.collect::<Vec<_>>().join(" and ")
 }
 
+// `ALL` has every kind: the last variant stands at its end.
+const _: () = assert!(ResourceKind::ALL.len() == ResourceKind::Bandwidth as usize + 1);
 // The most expensive plan fits 64 bits: every kind at every site and every edge of every link at the highest value
 // (milli-points: value per unit at a site x 1000, value per Gbit/s x Mbit/s).
 const _: () = {

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use coalloc_common::ResourceKind;
 use coalloc_plan::{Named, Solver, TaskPlannerName};
 
 struct Guide {
@@ -150,6 +151,33 @@ fn planners_are_named<P: Named>(file: &str, field: &str, chapter: &str) {
     for name in P::ALL.iter().map(|planner| planner.name()) {
         assert!(guide.contains(&format!("`{name}`")), "docs/guide/{chapter} does not name {name}");
     }
+}
+
+/// The words of kinds that a site may have besides CPUs are those of the schema and of the guide.
+#[test]
+fn the_schema_and_the_guide_name_every_kind() {
+    let words: BTreeSet<String> =
+        ResourceKind::others().map(|kind| kind.word().to_owned()).collect();
+    for (file, message) in
+        [("types.proto", "KindAmount"), ("resource_manager.proto", "SiteResource")]
+    {
+        let field = format!("message {message} {{");
+        let text = std::fs::read_to_string(root().join("proto/coalloc/v1").join(file)).unwrap();
+        let (_, body) = text.split_once(&field).unwrap_or_else(|| panic!("{file}: {message}"));
+        let (comment, _) = body.split_once("string kind = 1").unwrap();
+        let quoted: BTreeSet<String> =
+            comment.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+        assert_eq!(quoted, words, "comment of {message}.kind in {file}");
+    }
+    let guide = std::fs::read_to_string(root().join("docs/guide.md")).unwrap();
+    let (_, section) = guide.split_once("### More than CPUs at a site").unwrap();
+    let rows = section.lines().take_while(|line| !line.starts_with("## "));
+    let rows = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(
+        rows.map(str::to_owned).collect::<BTreeSet<String>>(),
+        words,
+        "table of docs/guide.md"
+    );
 }
 
 #[test]
