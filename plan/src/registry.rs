@@ -360,7 +360,8 @@ mod tests {
             }
         }
         assert_eq!(Solver::named("Exact"), None);
-        assert_eq!(Solver::names(), r#""exact", "mip", "backtrack" or "sliding-window""#);
+        let all = Solver::names();
+        assert!(all.starts_with(r#""exact", "mip", "#) && all.contains(r#"" or ""#), "{all}");
     }
 
     #[test]
