@@ -146,7 +146,7 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
         let _ = writeln!(out, "  smaller: {}: {plan}", smaller.change);
     }
     if found.smaller.is_empty() {
-        out += "  smaller: no smaller amounts fit in the requested time\n";
+        out += "  smaller: no smaller amounts found that fit in the requested time\n";
     }
     out
 }
