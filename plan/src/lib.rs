@@ -170,6 +170,7 @@ pub trait FramePlanner: Send + Sync {
     /// The name by which users choose the planner, see [`Solver`].
     fn name(&self) -> &'static str;
 
-    /// A plan in `instance.view.window` with the least cost by `instance.costs`.
+    /// A plan in `instance.view.window`. Solvers that prove their plans find the one with the least cost
+    /// by `instance.costs`; baselines take the first that fits.
     fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome;
 }

@@ -62,6 +62,15 @@ pub enum Solver {
     SlidingWindow,
 }
 
+/// What a solver's refusal of a frame says, unless its budget ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusals {
+    /// The frame has no plan.
+    Proven,
+    /// The solver found none. The frame may have one.
+    Unproven,
+}
+
 /// What a shell has to know of a solver.
 #[derive(Debug, Clone, Copy)]
 struct SolverEntry {
@@ -73,8 +82,7 @@ struct SolverEntry {
     is_outside: bool,
     /// Whether it plans frames one after the other, and stops at the first that fits.
     slides: bool,
-    /// Whether a frame that it refuses is proven to have no plan.
-    is_complete: bool,
+    refusals: Refusals,
     /// Whether its plan is held at one resource manager after the other.
     reserves_as_it_searches: bool,
 }
@@ -84,6 +92,7 @@ impl SolverEntry {
     const fn new(
         name: &'static str,
         about: &'static str,
+        refusals: Refusals,
         make: fn(IpOptions, Option<LibraryHost>) -> Box<dyn FramePlanner>,
     ) -> Self {
         Self {
@@ -92,7 +101,7 @@ impl SolverEntry {
             make,
             is_outside: false,
             slides: false,
-            is_complete: true,
+            refusals,
             reserves_as_it_searches: false,
         }
     }
@@ -102,19 +111,22 @@ impl Solver {
     /// The table of solvers.
     const fn entry(self) -> SolverEntry {
         match self {
-            Self::Exact => {
-                SolverEntry::new("exact", "Our branch and bound", |options, host| match host {
+            Self::Exact => SolverEntry::new(
+                "exact",
+                "Our branch and bound",
+                Refusals::Proven,
+                |options, host| match host {
                     Some(host) => {
                         let nodes = limits::EXACT_NODES_MAX;
                         let backend = MipBackend::default();
                         Box::new(HandoverPlanner::new(options, backend, nodes, host))
                     }
                     None => Box::new(Exact::new(options)),
-                })
-            }
+                },
+            ),
             Self::Mip => SolverEntry {
                 is_outside: true,
-                ..SolverEntry::new("mip", "A MIP library", |options, host| {
+                ..SolverEntry::new("mip", "A MIP library", Refusals::Proven, |options, host| {
                     let mip = Mip::new(options, MipBackend::default());
                     match host {
                         Some(elsewhere) => Box::new(DetachedMip { mip, elsewhere }),
@@ -128,16 +140,17 @@ impl Solver {
                     "backtrack",
                     "A baseline: the first plan that fits, whatever it costs, held at one manager \
                      after the other",
+                    Refusals::Proven,
                     |options, _| Box::new(Backtrack { options }),
                 )
             },
             Self::SlidingWindow => SolverEntry {
                 slides: true,
-                is_complete: false,
                 ..SolverEntry::new(
                     "sliding-window",
                     "A baseline: start by start, computers first, then paths between them; the \
                      first start that fits",
+                    Refusals::Unproven,
                     |options, _| Box::new(SlidingWindow { options }),
                 )
             },
@@ -160,7 +173,7 @@ impl Solver {
     /// Whether a frame that it refuses is proven to have no plan, unless its budget ended.
     #[must_use]
     pub const fn is_complete(self) -> bool {
-        self.entry().is_complete
+        matches!(self.entry().refusals, Refusals::Proven)
     }
 
     /// Whether its plan is held at one resource manager after the other, and a refusal makes it

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The planner, by the name that users give: `exact`, `mip`, `backtrack`, `sliding-window`, or an
-    /// external program: `glpk`, `cbc`, `clasp`, `minisat+`.
+    /// The planner, by the name that users give, such as `exact`, or an external
+    /// program: `glpk`, `cbc`, `clasp`, `minisat+`.
     pub planner: String,
     /// Whether `planner` ends at its first solution. `clasp` and `minisat+` can.
     pub first_solution: bool,

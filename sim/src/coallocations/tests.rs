@@ -9,6 +9,8 @@ use coalloc_common::{
     Topology, UnitValue, VertexName, limits,
 };
 
+use coalloc_plan::{Named, Solver};
+
 use super::settings::{Lower, RequestTarget, Word, Workload};
 use super::{Settings, levels, run};
 use crate::experiment::{Measures, ModelError, SilentTrace, TraceEvent};
@@ -165,7 +167,7 @@ fn whoever_asks_below_first_is_served_there_or_above() {
 
 #[test]
 fn upper_coordinators_compete_for_lower_ones_with_every_planner_of_ours() {
-    for planner in ["exact", "backtrack", "sliding-window"] {
+    for planner in Solver::ALL.iter().filter(|solver| !solver.is_outside()).map(|one| one.name()) {
         let mut settings = settings(Lower::Word(Word::Domains));
         settings.planner = planner.to_owned();
         (settings.coordinators, settings.in_turn) = (3, true);
