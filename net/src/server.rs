@@ -93,27 +93,36 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ServerError> {
     listen().map_err(|source| ServerError::Bind { address, source })
 }
 
+/// The bytes of one connection, in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A connection of any network. It is boxed so that the HTTP/2 server is compiled once, in this crate, and
+/// not again in every daemon.
+pub type BoxStream = Box<dyn Stream>;
+
 /// A source of connections.
 pub trait Listener: Send + 'static {
-    /// One connection.
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
     /// Waits for the next connection. Also returns the address of its other end.
-    fn next(&mut self) -> impl Future<Output = std::io::Result<(Self::Stream, IpAddr)>> + Send;
+    fn next(&mut self) -> impl Future<Output = std::io::Result<(BoxStream, IpAddr)>> + Send;
 }
 
 impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    async fn next(&mut self) -> std::io::Result<(TcpStream, IpAddr)> {
-        let (stream, peer) = self.accept().await?;
-        // Answers are small, and somebody waits for each. Without this option each would take the 40 ms of a
-        // delayed acknowledgement, because the system holds it back until the peer has acknowledged the
-        // answer before (Nagle). If the option cannot be set, the connection has ended, and reading it will
-        // say so.
-        let _ = stream.set_nodelay(true);
-        Ok((stream, peer.ip()))
+    async fn next(&mut self) -> std::io::Result<(BoxStream, IpAddr)> {
+        let (stream, peer) = accept_tcp(self).await?;
+        Ok((Box::new(stream), peer.ip()))
     }
+}
+
+/// Accepts a connection that sends every answer at once.
+async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept().await?;
+    // Answers are small, and somebody waits for each. Without this option each would take the 40 ms of a
+    // delayed acknowledgement, because the system holds it back until the peer has acknowledged the
+    // answer before (Nagle). If the option cannot be set, the connection has ended, and reading it will
+    // say so.
+    let _ = stream.set_nodelay(true);
+    Ok((stream, peer))
 }
 
 /// Serves until `stop` is done. Calls in flight then have [`limits::STOP_PATIENCE`] to finish.
@@ -184,7 +193,7 @@ async fn serve_at<L: Listener>(
         // Drops the connections that have ended.
         while connections.try_join_next().is_some() {}
         let (server, routes) = (server.clone(), routes.clone());
-        connections.spawn(attend(stream, place, server, routes, stopping.subscribe()));
+        let_in(&mut connections, stream, place, server, routes, stopping.subscribe());
     });
     tokio::select! {
         () = stop => {}
@@ -205,18 +214,28 @@ async fn serve_at<L: Listener>(
 /// The server of one connection.
 type OneServer = Server<Stack<WorkLayer, Stack<CallsLayer, Identity>>>;
 
+/// Starts the task of one connection. Not generic, so that the server is compiled in this crate.
+fn let_in(
+    connections: &mut JoinSet<()>,
+    stream: BoxStream,
+    place: ConnectionPlace,
+    server: OneServer,
+    routes: Routes,
+    stopping: watch::Receiver<bool>,
+) {
+    connections.spawn(attend(stream, place, server, routes, stopping));
+}
+
 /// Waits until the client has spoken, then serves the connection until it ends, has to leave, or the server
 /// stops. In the last two cases calls in flight may finish, and the client is told that no new ones are
 /// accepted.
-async fn attend<S>(
-    mut stream: S,
+async fn attend(
+    mut stream: BoxStream,
     place: ConnectionPlace,
     server: OneServer,
     routes: Routes,
     mut stopping: watch::Receiver<bool>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) {
     let heard = tokio::select! {
         heard = place.hear(&mut stream) => heard,
         _ = stopping.wait_for(|stopping| *stopping) => None,

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use coalloc_common::InvalidField;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
 use crate::daemon::{DaemonError, DaemonSettings};
 use crate::metrics::{self, scrape};
@@ -93,31 +95,29 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging to standard error. `COALLOC_LOG` filters, in the syntax of `tracing`'s EnvFilter; if it is
-/// unset, the filter is `info`. A second call changes nothing.
+/// Starts logging to standard error. `COALLOC_LOG` filters: levels, and levels of targets ([`Targets`]); if it
+/// is unset, the filter is `info`. A second call changes nothing.
 pub fn init(format: LogFormat) {
     let (filter, warning) = filter_of(std::env::var_os("COALLOC_LOG").as_deref());
     if let Some(warning) = warning {
         eprintln!("{warning}");
     }
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
-    let result = match format {
-        LogFormat::Text => builder.with_ansi(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines = match format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    let result = tracing_subscriber::registry().with(lines).with(filter).try_init();
     if result.is_err() {
         tracing::debug!("logging was started before");
     }
 }
 
 /// The filter that `written` means. If it is not a filter: `info`, and a warning line.
-fn filter_of(written: Option<&OsStr>) -> (EnvFilter, Option<String>) {
-    let info = || EnvFilter::new("info");
+fn filter_of(written: Option<&OsStr>) -> (Targets, Option<String>) {
+    let info = || Targets::new().with_default(Level::INFO);
     let Some(written) = written else { return (info(), None) };
-    match written.to_str().and_then(|text| EnvFilter::try_new(text).ok()) {
+    match written.to_str().and_then(|text| text.parse().ok()) {
         Some(filter) => (filter, None),
         None => {
             let warning = format!(
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_none_is_named_in_one_line_and_info_is_used() {
-        for written in ["info,=", "coalloc_grc=loud", "a=b=c\n"] {
+        for written in ["coalloc_grc=loud", "info,coalloc_rm=9", "a=b=c\n"] {
             let (filter, warning) = filter_of(Some(OsStr::new(written)));
             let warning = warning.unwrap();
             assert!(warning.contains(&format!("COALLOC_LOG={written:?}")), "{warning}");

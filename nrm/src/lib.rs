@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use coalloc_common::InvalidField;
 use coalloc_net::convert::inner_network;
-use coalloc_net::daemon::{DaemonError, Workers, at_line, daemon_settings};
+use coalloc_net::daemon::{at_line, daemon_settings};
 use coalloc_net::telemetry::LogFormat;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
@@ -55,8 +55,5 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
 /// Runs the daemon until it is told to stop. This is what the binary `nrm` and `coalloc serve nrm` do.
 #[must_use]
 pub fn run(config: &Path, log: LogFormat) -> ExitCode {
-    coalloc_net::daemon::run(log, Workers::One, || async {
-        let config = load(config).map_err(DaemonError::Configuration)?;
-        coalloc_rm::daemon::serve(config).await
-    })
+    coalloc_rm::daemon::run(config, log, load)
 }

@@ -1,11 +1,15 @@
 //! An RM as one process: its ledger, its participant and its service, until it is told to stop.
 
+use std::path::Path;
+use std::process::ExitCode;
+
 use coalloc_ledger::Ledger;
 use coalloc_net::convert;
-use coalloc_net::daemon::DaemonError;
+use coalloc_net::daemon::{self, DaemonError, Workers};
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
-use coalloc_net::telemetry::Telemetry;
+use coalloc_net::telemetry::{LogFormat, Telemetry};
+use coalloc_proto::file::FileError;
 use coalloc_proto::v1::DescribeResponse;
 use coalloc_protocol::participant::{Participant, ParticipantRecord};
 use tonic::service::Routes;
@@ -15,11 +19,24 @@ use crate::publisher::Publisher;
 use crate::service::RmService;
 use crate::{meters, shell};
 
+/// Runs the daemon of a configuration file until it is told to stop; `load` reads that file. The daemon is
+/// compiled once, here, and not again for each kind of RM.
+#[must_use]
+pub fn run(
+    config: &Path,
+    log: LogFormat,
+    load: fn(&Path) -> Result<RmConfig, FileError>,
+) -> ExitCode {
+    daemon::run(log, Workers::One, || async {
+        serve(load(config).map_err(DaemonError::Configuration)?).await
+    })
+}
+
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
 ///
 /// # Errors
 /// When the address is taken, the ledger cannot be used, or the transport fails.
-pub async fn serve(config: RmConfig) -> Result<(), DaemonError> {
+async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // The address comes first, so that a second daemon with this configuration ends here, or else at the
     // ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;

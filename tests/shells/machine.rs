@@ -14,7 +14,7 @@ use coalloc_common::{BootTime, Now, Time};
 use coalloc_ledger::SimulatedDisk;
 use coalloc_ledger::owner::OwnerTurn;
 use coalloc_net::machine::{BlockingWork, Machine, OwnerFinished};
-use coalloc_net::server::Listener;
+use coalloc_net::server::{BoxStream, Listener};
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use rand_chacha::ChaCha8Rng;
@@ -253,11 +253,9 @@ impl SimListener {
 }
 
 impl Listener for SimListener {
-    type Stream = TcpStream;
-
-    async fn next(&mut self) -> std::io::Result<(TcpStream, IpAddr)> {
+    async fn next(&mut self) -> std::io::Result<(BoxStream, IpAddr)> {
         let (stream, peer) = self.0.accept().await?;
-        Ok((stream, peer.ip()))
+        Ok((Box::new(stream), peer.ip()))
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tonic::transport::server::Connected;
 
+use super::BoxStream;
 use super::gate::{ConnectionOrder, ConnectionPlace, Gate};
 use super::preface;
 use super::table::Id;
@@ -18,8 +19,8 @@ use super::table::Id;
 pub(super) type FirstBytes = [u8; preface::LENGTH];
 
 /// A connection that has spoken HTTP/2.
-pub(super) struct Connection<S> {
-    stream: S,
+pub(super) struct Connection {
+    stream: BoxStream,
     heard: FirstBytes,
     /// How many of these first bytes the HTTP/2 library has read.
     replayed: usize,
@@ -28,8 +29,8 @@ pub(super) struct Connection<S> {
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl<S> Connection<S> {
-    pub(super) fn new(stream: S, heard: FirstBytes, place: ConnectionPlace) -> Self {
+impl Connection {
+    pub(super) fn new(stream: BoxStream, heard: FirstBytes, place: ConnectionPlace) -> Self {
         let mut orders = place.orders();
         let cut = Box::pin(async move { until(&mut orders, ConnectionOrder::Cut).await });
         Self { stream, heard, replayed: 0, place, cut }
@@ -58,7 +59,7 @@ pub(super) struct CallConnection {
     pub(super) id: Id,
 }
 
-impl<S> Connected for Connection<S> {
+impl Connected for Connection {
     type ConnectInfo = CallConnection;
 
     fn connect_info(&self) -> CallConnection {
@@ -66,7 +67,7 @@ impl<S> Connected for Connection<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
+impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -85,7 +86,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
+impl AsyncWrite for Connection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -13,14 +13,14 @@ use std::time::Duration;
 use coalloc_common::limits;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::Listener;
 use super::connection::{CallConnection, FirstBytes, until};
 use super::preface::{self, PrefaceStatus};
 use super::table::{Bounds, Eviction, Id, NoPlaceLeft, Peer, Phase, Table};
+use super::{BoxStream, Listener};
 use crate::metrics::net;
 
 /// What a connection has to do; each value is stricter than the one before.
@@ -114,10 +114,10 @@ impl Gate {
 
     /// Accepts connections for ever. Hands each on with its place, which at first is that of a silent
     /// connection.
-    pub(super) async fn accept<L: Listener>(
+    pub(super) async fn accept(
         self: &Arc<Self>,
-        listener: &mut L,
-        mut hand_on: impl FnMut(L::Stream, ConnectionPlace),
+        listener: &mut impl Listener,
+        mut hand_on: impl FnMut(BoxStream, ConnectionPlace),
     ) {
         loop {
             match listener.next().await {
@@ -248,10 +248,7 @@ impl ConnectionPlace {
 
     /// Waits until the connection has spoken and has the place of a live one. `None` when it has to be
     /// closed.
-    pub(super) async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
-        &self,
-        stream: &mut S,
-    ) -> Option<FirstBytes> {
+    pub(super) async fn hear(&self, stream: &mut BoxStream) -> Option<FirstBytes> {
         let mut orders = self.orders();
         let crowded = async {
             until(&mut orders, ConnectionOrder::Cut).await;
@@ -297,7 +294,7 @@ impl Drop for ConnectionPlace {
 }
 
 /// Reads the opening bytes of a connection. An error without a cause means that the client has gone.
-async fn listen<S: AsyncRead + Unpin>(stream: &mut S) -> Result<FirstBytes, Option<Cause>> {
+async fn listen(stream: &mut BoxStream) -> Result<FirstBytes, Option<Cause>> {
     let mut heard = [0; preface::LENGTH];
     let mut length = 0;
     loop {
