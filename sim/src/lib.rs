@@ -7,6 +7,7 @@
 //! * [`explore`]: every run of a small federation with up to a given number of faults.
 //! * [`story`]: scripted worlds whose transcript lists every message.
 //! * [`experiment`]: experiment files, what runs of models measure, and the papers' numbers to compare with.
+//! * [`jobs`]: jobs of a trace on the servers of one machine, under an online planner and under queues.
 //! * [`tasks`]: tasks that are planned on pictures which may be out of date. They use the queue of [`engine`]
 //!   and the random streams of [`chance`].
 //!
@@ -27,6 +28,7 @@ pub mod experiment;
 pub mod explore;
 pub mod fault;
 mod forgetful;
+pub mod jobs;
 pub mod matrix;
 pub mod story;
 pub mod tasks;
