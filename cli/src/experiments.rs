@@ -9,7 +9,7 @@
 //! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
 //! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [`drawing`] is
 //! written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]). [`programs`] starts solvers
-//! that are programs.
+//! that are programs, and [`swf`] finds traces of jobs and shows one (`coalloc trace`).
 //!
 //! The worlds and models themselves, statistics and verdicts are not here; `coalloc-sim` has them.
 
@@ -35,6 +35,7 @@ pub mod stage;
 pub mod store;
 pub mod suite;
 pub mod svg;
+pub mod swf;
 pub mod tables;
 pub mod traces;
 pub mod whole;

@@ -2,7 +2,7 @@
 //!
 //! * [`user`]: what users and operators type.
 //! * [`testbed`]: federations started on this machine or in containers, load, measurements, and the audit.
-//! * [`experiments`]: `coalloc sim`, simulated worlds.
+//! * [`experiments`]: `coalloc sim`, simulated worlds, and `coalloc trace`, the logs that they replay.
 //! * [`kit`]: what all commands share.
 //!
 //! Imports go from `testbed` and `experiments` to `user` and `kit`, and from `user` to `kit`; never the other
@@ -49,6 +49,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Compare(compare::CompareArgs),
     Sim(experiments::SimArgs),
+    Trace(experiments::swf::TraceArgs),
     Plan(plan::PlanArgs),
     Picture(picture::PictureArgs),
     Task(task::submit::TaskArgs),
@@ -86,6 +87,7 @@ pub fn main() -> ExitCode {
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
         Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
         Command::Compose(args) => finish(compose::run(&args)),
+        Command::Trace(args) => finish(experiments::swf::run(&args)),
         command => finish(run(&command)),
     }
 }
@@ -119,6 +121,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Compose(_)
             | Command::Serve(_)
             | Command::Ledger(_)
+            | Command::Trace(_)
             | Command::Completions { .. } => {
                 Err(Failure::internal("this command does not run here"))
             }

@@ -26,7 +26,7 @@ fn run(file: &str, out: &Path, more: &[&str]) -> String {
 
 #[test]
 fn threads_and_stops_change_no_byte() {
-    for model in ["tasks", "coallocations"] {
+    for model in ["tasks", "coallocations", "jobs"] {
         let file = golden(model);
         let folder = tempfile::tempdir().unwrap();
         let out = |name: &str| folder.path().join(name);

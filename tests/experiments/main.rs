@@ -11,6 +11,7 @@ mod coallocations;
 mod federations;
 mod folder;
 mod golden;
+mod jobs;
 mod mistakes;
 mod programs;
 #[path = "../tmpfs.rs"]

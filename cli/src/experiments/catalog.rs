@@ -12,7 +12,7 @@ use coalloc_sim::experiment::shipped::{FILES, SHIPPED, named};
 use super::clock::TIMES;
 use super::models::metrics;
 use super::source::load;
-use crate::kit::exit::{Answer, Failure};
+use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
 
 /// The experiments that come with the program
@@ -51,6 +51,9 @@ pub struct ShowArgs {
     /// Print the file itself
     #[arg(long)]
     yaml: bool,
+    /// A folder with traces of jobs, after the folder of the experiment [default: $COALLOC_TRACES]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
 }
 
 /// Shows one experiment.
@@ -62,9 +65,13 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     if args.yaml {
         return Ok(Answer::done(source.text));
     }
-    // This also checks the settings.
-    let points = source.prepare(false)?.len() as u64;
+    // This checks the settings. An experiment can be shown without its traces.
+    let missing = match source.prepare(false, args.traces.as_deref()) {
+        Err(failure) if failure.exit != Exit::NotFound => return Err(failure),
+        prepared => prepared.err(),
+    };
     let experiment = &source.experiment;
+    let points = experiment.points(false).len() as u64;
     let mut out = format!("{}: {}\n", experiment.name, experiment.title);
     if let Some(own) = &experiment.source {
         // Writing to a String cannot fail, here and below.
@@ -108,6 +115,9 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     let others = metrics(experiment.model).iter().chain(TIMES).filter(|(name, _)| !listed(name));
     for (name, about) in others {
         let _ = writeln!(out, "  {name:<22} {about}");
+    }
+    if let Some(missing) = missing {
+        let _ = writeln!(out, "\nIt cannot run yet\n  {missing}");
     }
     Ok(Answer::done(out))
 }

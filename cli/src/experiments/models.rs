@@ -11,9 +11,13 @@ use coalloc_proto::v1;
 use coalloc_sim::coallocations;
 use coalloc_sim::experiment::file::Model;
 use coalloc_sim::experiment::{Measures, ModelError, Trace};
+use coalloc_sim::jobs::{self, JobsSettings};
 use coalloc_sim::tasks::{self, TasksSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+
+use super::swf::{TraceFile, TraceFolders};
+use crate::kit::exit::Exit;
 
 /// A model with settings that it accepts.
 #[derive(Debug)]
@@ -22,13 +26,19 @@ pub enum PreparedModel {
     Tasks(Box<TasksSettings>, Option<Box<Topology>>),
     /// Co-allocations, on a federation.
     Coallocations(Box<coallocations::Settings>, Box<Topology>),
+    /// Jobs of a trace.
+    Jobs(Box<JobsSettings>, Arc<TraceFile>),
 }
 
-/// Parses the settings of one point.
+/// Parses the settings of one point; traces of jobs are looked for in `traces`.
 ///
 /// # Errors
 /// The first setting that the model does not accept.
-pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<PreparedModel, Mistake> {
+pub fn prepare(
+    model: Model,
+    given: &Map<String, Value>,
+    traces: &TraceFolders,
+) -> Result<PreparedModel, Mistake> {
     match model {
         Model::Tasks => {
             let mut given = given.clone();
@@ -45,12 +55,22 @@ pub fn prepare(model: Model, given: &Map<String, Value>) -> Result<PreparedModel
             let field = "federation";
             let missing = || "is missing; expected `{file: federation.yaml}`".to_owned();
             let file = given.remove(field);
-            let file =
-                file.ok_or_else(|| Mistake { field: field.to_owned(), problem: missing() })?;
+            let file = file.ok_or_else(|| Mistake::new(field.to_owned(), missing()))?;
             let topology = federation(field, file)?;
             let settings: coallocations::Settings = settings(&given)?;
             coallocations::check(&settings, &topology)?;
             Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
+        }
+        Model::Jobs => {
+            let settings: JobsSettings = settings(given)?;
+            // Without the trace first: a mistake in the file is easier to mend than a missing trace.
+            settings.check().map_err(ModelError::from)?;
+            let file = traces.find(&settings.trace).map_err(|error| {
+                let (exit, problem) = error.told();
+                Mistake { exit, ..Mistake::new("trace".to_owned(), problem) }
+            })?;
+            jobs::check(&settings, &file.trace).map_err(ModelError::from)?;
+            Ok(PreparedModel::Jobs(Box::new(settings), file))
         }
     }
 }
@@ -62,16 +82,24 @@ pub struct Mistake {
     pub field: String,
     /// What is wrong with the setting.
     pub problem: String,
+    /// The exit code of a command that cannot go on.
+    pub exit: Exit,
+}
+
+impl Mistake {
+    const fn new(field: String, problem: String) -> Self {
+        Self { field, problem, exit: Exit::BadInput }
+    }
 }
 
 impl From<ModelError> for Mistake {
     fn from(error: ModelError) -> Self {
         match error {
             ModelError::Setting(InvalidField { field, value, allowed }) => {
-                Self { field, problem: format!("{value} is not allowed; allowed: {allowed}") }
+                Self::new(field, format!("{value} is not allowed; allowed: {allowed}"))
             }
             defect @ (ModelError::Defect(_) | ModelError::Program(_)) => {
-                Self { field: String::new(), problem: defect.to_string() }
+                Self::new(String::new(), defect.to_string())
             }
         }
     }
@@ -85,7 +113,7 @@ fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mis
     serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
         let field = error.path().to_string();
         let field = field.trim_end_matches(['?', '.']).to_owned();
-        Mistake { field, problem: error.into_inner().to_string() }
+        Mistake::new(field, error.into_inner().to_string())
     })
 }
 
@@ -93,8 +121,8 @@ fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mis
 fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
     let field = field.to_owned();
     let file: v1::FederationFile = serde_path_to_error::deserialize(given)
-        .map_err(|error| Mistake { field: field.clone(), problem: error.to_string() })?;
-    file_topology(&file).map_err(|error| Mistake { field, problem: error.to_string() })
+        .map_err(|error| Mistake::new(field.clone(), error.to_string()))?;
+    file_topology(&file).map_err(|error| Mistake::new(field, error.to_string()))
 }
 
 impl PreparedModel {
@@ -102,8 +130,17 @@ impl PreparedModel {
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {
         match self {
-            Self::Tasks(..) => BTreeSet::new(),
+            Self::Tasks(..) | Self::Jobs(..) => BTreeSet::new(),
             Self::Coallocations(settings, _) => settings.programs(),
+        }
+    }
+
+    /// The trace that a run reads: its name, and the digest of its text.
+    #[must_use]
+    pub fn trace(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Jobs(settings, file) => Some((&settings.trace, &file.digest)),
+            Self::Tasks(..) | Self::Coallocations(..) => None,
         }
     }
 
@@ -138,6 +175,7 @@ impl PreparedModel {
             Self::Coallocations(settings, topology) => {
                 coallocations::run_with(settings, topology, seed, Some(programs), trace)
             }
+            Self::Jobs(settings, file) => jobs::run(settings, &file.trace, seed, trace),
         }
     }
 }
@@ -157,6 +195,7 @@ pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
     match model {
         Model::Tasks => TASKS,
         Model::Coallocations => coallocations::METRICS,
+        Model::Jobs => jobs::METRICS,
     }
 }
 

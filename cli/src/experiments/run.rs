@@ -47,6 +47,9 @@ pub struct RunArgs {
     /// Seeds per point [default: the experiment's setting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: Option<u64>,
+    /// A folder with traces of jobs, after the folder of the experiment [default: $COALLOC_TRACES]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Threads [default: one per core]
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     jobs: Option<u16>,
@@ -161,7 +164,7 @@ fn checked(args: &RunArgs, here: &InstalledSolvers) -> Result<Vec<RunnableExperi
     let several = names.len() > 1;
     let mut all: Vec<RunnableExperiment> = Vec::new();
     for name in &names {
-        let ready = RunnableExperiment::load(name, args.small, args.seeds)?;
+        let ready = RunnableExperiment::load(name, args.small, args.seeds, args.traces.as_deref())?;
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(

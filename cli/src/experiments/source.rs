@@ -3,6 +3,7 @@
 //! In its settings, or in what a value of an axis sets, `{file: path}` is replaced by the content of that
 //! file, relative to the experiment's file. Every mistake is reported with file, line and field.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use coalloc_common::{InvalidField, suggest};
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::clock::is_timed;
 use super::models::{PreparedModel, prepare};
+use super::swf::TraceFolders;
 use crate::kit::exit::{Exit, Failure};
 
 /// An experiment that was read and checked.
@@ -26,6 +28,8 @@ pub struct Source {
     pub experiment: Experiment,
     /// The text of the experiment file.
     pub text: String,
+    /// The folder of the experiment file, if it is on disk.
+    pub folder: Option<PathBuf>,
     document: Document<Experiment>,
 }
 
@@ -79,7 +83,7 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
                 .map_err(|problem| at(&document, &field, &problem))?;
         }
     }
-    let source = Source { experiment, text, document };
+    let source = Source { experiment, text, folder, document };
     source.check()?;
     Ok(source)
 }
@@ -139,14 +143,21 @@ impl Source {
         self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
-    /// Every point of the sweep, each with a prepared model.
+    /// Every point of the sweep, each with a prepared model. Traces of jobs are looked for in the folder of
+    /// the experiment and in `traces`.
     ///
     /// # Errors
-    /// The first setting that its model does not accept, with the line of the setting.
-    pub fn prepare(&self, small: bool) -> Result<Vec<(Point, PreparedModel)>, Failure> {
+    /// The first setting that its model does not accept, with the line of the setting; [`Exit::NotFound`] when
+    /// a trace is missing.
+    pub fn prepare(
+        &self,
+        small: bool,
+        traces: Option<&Path>,
+    ) -> Result<Vec<(Point, PreparedModel)>, Failure> {
+        let traces = TraceFolders::new(self.folder.as_deref(), traces);
         let points = self.experiment.points(small).into_iter();
         let ready = |point: Point| {
-            let prepared = prepare(self.experiment.model, &point.settings);
+            let prepared = prepare(self.experiment.model, &point.settings, &traces);
             let prepared = prepared.map_err(|mistake| {
                 let field = self.experiment.field_of_setting(&point, &mistake.field);
                 // A value of an axis may set more than one field, so the field is named.
@@ -154,16 +165,18 @@ impl Source {
                     true => format!("{}: ", mistake.field),
                     false => String::new(),
                 };
-                at(&self.document, &field, &format!("{which}{}", mistake.problem))
+                let failure = at(&self.document, &field, &format!("{which}{}", mistake.problem));
+                Failure { exit: mistake.exit, ..failure }
             })?;
             Ok((point, prepared))
         };
         points.map(ready).collect()
     }
 
-    /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not.
+    /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not, the
+    /// content of a trace does.
     #[must_use]
-    pub fn essence(&self, small: bool) -> Value {
+    pub fn essence(&self, small: bool, points: &[(Point, PreparedModel)]) -> Value {
         let axes: Vec<Value> = (self.experiment.sweep.iter())
             .map(|axis| serde_json::json!({"name": axis.name, "path": axis.path, "values": axis.values}))
             .collect();
@@ -177,6 +190,11 @@ impl Source {
         // If no times are measured, the runs contain none.
         if is_timed(&self.experiment) {
             essence["timed"] = true.into();
+        }
+        let traces: BTreeMap<&str, &str> =
+            points.iter().filter_map(|(_, prepared)| prepared.trace()).collect();
+        if !traces.is_empty() {
+            essence["traces"] = serde_json::json!(traces);
         }
         essence
     }

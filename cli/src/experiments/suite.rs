@@ -44,20 +44,26 @@ pub struct RunnableExperiment {
 }
 
 impl RunnableExperiment {
-    /// Reads and checks an experiment; `seeds` replaces its number of seeds.
+    /// Reads and checks an experiment; `seeds` replaces its number of seeds, and `traces` is a folder of
+    /// traces of jobs.
     ///
     /// # Errors
     /// The first mistake in the experiment.
-    pub fn load(name: &str, small: bool, seeds: Option<u64>) -> Result<Self, Failure> {
+    pub fn load(
+        name: &str,
+        small: bool,
+        seeds: Option<u64>,
+        traces: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let mut source = load(name)?;
         if let Some(seeds) = seeds {
             (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
             source.check()?;
         }
         metrics::check(&source)?;
-        let points = source.prepare(small)?;
+        let points = source.prepare(small, traces)?;
         let own = &source.experiment;
-        let head = Head::of(&own.name, own.model, small, &source.essence(small));
+        let head = Head::of(&own.name, own.model, small, &source.essence(small, &points));
         let seeds = own.seeds(small);
         Ok(Self { source, points, left_out: Vec::new(), seeds, folder: PathBuf::new(), head })
     }

@@ -46,7 +46,7 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
     (
         Exit::NotFound,
-        "no such reservation, no experiment of that name, or no program for any of its points",
+        "no such reservation, no experiment or trace of that name, or no program for any of its points",
     ),
     (Exit::Interrupted, "interrupted (Ctrl-C, SIGTERM)"),
 ];

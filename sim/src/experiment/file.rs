@@ -77,6 +77,8 @@ pub enum Model {
     Tasks,
     /// Co-allocations, planned on frames and reserved in two phases (Takefusa 2010).
     Coallocations,
+    /// Jobs of a trace on the servers of one machine (Castillo 2009).
+    Jobs,
 }
 
 impl Model {
@@ -88,7 +90,7 @@ impl Model {
         match self {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
             Self::Tasks => 2,
-            Self::Coallocations => 1,
+            Self::Coallocations | Self::Jobs => 1,
         }
     }
 }
