@@ -21,6 +21,27 @@ pub const REQUEST_LINKS_MAX: usize = 128;
 /// Most CPUs that one requested site may ask for, and that a site of the federation may have. Ten million is beyond
 /// any machine.
 pub const CPUS_MAX: u64 = 10_000_000;
+/// Most jobs in a trace: the largest log of the Parallel Workloads Archive of one machine has less. A job takes 48
+/// bytes, so a trace takes at most 48 MB.
+pub const TRACE_JOBS_MAX: usize = 1_000_000;
+/// Most bytes of text of a trace: 536 for each of [`TRACE_JOBS_MAX`] jobs, and lines of archived traces have about
+/// 100. Who unpacks a file stops here, however small the packed file is.
+pub const TRACE_BYTES_MAX: u64 = 512 << 20;
+/// Longest submission time, wait, run time and estimate of a job of a trace, in seconds: 31 years. Even a queue of
+/// [`TRACE_JOBS_MAX`] jobs of this length ends before 2^63 seconds.
+pub const TRACE_SECONDS_MAX: i64 = 1_000_000_000;
+/// Longest horizon in which jobs of a trace are planned, in days: ten years.
+pub const TRACE_HORIZON_DAYS_MAX: i64 = 3_650;
+/// Longest step between two starts that are tried for a job, and longest slot, in seconds: a day.
+pub const TRACE_STEP_MAX_S: i64 = 86_400;
+/// Most starts that are tried for a job: one each second of the longest horizon.
+pub const TRACE_ATTEMPTS_MAX: u64 = TRACE_HORIZON_DAYS_MAX.unsigned_abs() * 86_400;
+/// Most servers of all by-server sites of one resource manager.
+pub const SERVERS_MAX: u32 = 10_000;
+/// Most slots times servers in packed sets: 256 MB, and as much again for sets of several slots.
+pub const SLOT_BITS_MAX: u64 = 1 << 31;
+/// Most slots times servers in one tree of idle periods for each slot, where each takes some 200 bytes: 3 GB.
+pub const SLOT_TREE_PERIODS_MAX: u64 = 1 << 24;
 /// Most storage that one requested site may ask for, and that a site of the federation may have, in GB: 100 PB. With
 /// ten times as much, the values of the most expensive plan would not fit 64 bits.
 pub const STORAGE_MAX_GB: u64 = 100_000_000;
@@ -601,3 +622,7 @@ const _: () = assert!(
 );
 // A page may exceed its bytes by one entry, which is at most an admitted message with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
+// Starts of jobs are counted in microseconds.
+const _: () = assert!(TRACE_SECONDS_MAX < i64::MAX / TRACE_JOBS_MAX as i64 / 4);
+const _: () =
+    assert!(TRACE_SECONDS_MAX + TRACE_HORIZON_DAYS_MAX * 86_400 < i64::MAX / 1_000_000 / 4);

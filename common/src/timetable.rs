@@ -28,13 +28,14 @@ use crate::limits;
 use crate::planted::{self, Bug};
 use crate::time::{Span, Time, Window};
 
-mod run;
+mod breakpoints;
+mod level;
 #[cfg(test)]
 mod tests;
-mod tree;
+mod walk;
 
-use run::Level;
-use tree::{SeekGoal, Tree};
+use breakpoints::SeekGoal;
+use level::Level;
 
 /// Largest capacity that a timetable counts with, and largest level: four thousand times the highest
 /// rate that [`limits`] allows. Levels are signed 64-bit numbers, and half way through an update a
@@ -46,7 +47,7 @@ const _: () = assert!(
 );
 
 /// 32 changes in a leaf and 32 branches in an inner node: measured, see `benches/timetable.rs`.
-type Breakpoints = Tree<32, 32>;
+type Breakpoints = breakpoints::Breakpoints<32, 32>;
 
 /// Whether an amount is taken by a hold or by a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,7 +155,7 @@ impl Timetable {
     #[must_use]
     pub fn new(capacity: Amount) -> Self {
         let capacity = signed(capacity).min(CAPACITY_MAX);
-        Self { capacity, ceiling: capacity, breakpoints: Tree::new() }
+        Self { capacity, ceiling: capacity, breakpoints: Breakpoints::new() }
     }
 
     /// The capacity of the resource, the same at every instant.
@@ -328,13 +329,13 @@ impl Timetable {
     /// How many instants are stored: those at which held or booked changes.
     #[must_use]
     pub const fn breakpoints(&self) -> usize {
-        self.breakpoints.count()
+        self.breakpoints.tree.count()
     }
 
     /// Bytes of heap in use, unused capacity included.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.breakpoints.heap_bytes()
+        self.breakpoints.tree.heap_bytes()
     }
 
     /// Checks the structure and I1: 0 <= held, 0 <= booked and held + booked <= capacity at every

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::run::{Extremes, Level};
-use super::tree::{SeekGoal, Tree};
+use super::breakpoints::{Breakpoints, SeekGoal};
+use super::level::{Extremes, Level};
 use super::*;
 
 /// Number of instants in the model: small, so that the ends of windows coincide often.
@@ -217,13 +217,13 @@ proptest! {
 fn tree_against_list<const L: usize, const N: usize>(
     changes: &[(i64, i64, i64)],
 ) -> Result<(), TestCaseError> {
-    let (mut tree, mut list) = (Tree::<L, N>::new(), BTreeMap::<i64, Level>::new());
+    let (mut tree, mut list) = (Breakpoints::<L, N>::new(), BTreeMap::<i64, Level>::new());
     for &(time, held, booked) in changes {
         tree.change(at(time), Level { held, booked });
         *list.entry(time).or_default() += Level { held, booked };
         list.retain(|_, delta| *delta != Level::ZERO);
         prop_assert_eq!(tree.check(), Ok(()));
-        prop_assert_eq!(tree.count(), list.len());
+        prop_assert_eq!(tree.tree.count(), list.len());
         let (from, to) = (time.min(60 - held), time.max(60 - held) + 1);
         prop_assert_eq!(tree.extremes(at(from), at(to)), extremes_of(&list, from, to));
         for goal in [
@@ -243,7 +243,7 @@ fn tree_against_list<const L: usize, const N: usize>(
         tree.change(at(time), Level { held: -delta.held, booked: -delta.booked });
         prop_assert_eq!(tree.check(), Ok(()));
     }
-    prop_assert_eq!((tree.count(), tree.walk().count()), (0, 0));
+    prop_assert_eq!((tree.tree.count(), tree.walk().count()), (0, 0));
     Ok(())
 }
 

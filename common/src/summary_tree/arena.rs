@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 #[derive(Clone)]
-pub(super) struct Arena<T> {
+pub(crate) struct Arena<T> {
     nodes: Vec<T>,
     free: Vec<usize>,
 }
@@ -29,7 +29,7 @@ impl<T> Arena<T> {
             return index;
         }
         if self.nodes.len() == self.nodes.capacity() {
-            // Grow by an eighth and not twofold. At a million bookings, the unused capacity after a
+            // Grow by an eighth and not twofold. At a million entries, the unused capacity after a
             // doubling would be the larger part of the memory; and large blocks are moved by
             // remapping, not by copying.
             self.nodes.reserve_exact(self.nodes.len() / 8 + 1);

@@ -1,32 +1,26 @@
-//! Checks of the tree's structure, for tests and for
-//! [`Timetable::check_invariants`](crate::timetable::Timetable::check_invariants).
+//! Checks of the tree's structure, for tests and for the users' `check_invariants`.
 
-use super::Tree;
-use crate::time::Time;
-use crate::timetable::run::{Branch, Item, Level, Run, Summary};
+use super::{Branch, Entry, Run, SummaryTree};
 
 /// What the check has counted so far.
-#[derive(Default)]
-struct SubtreeSummary {
+struct SubtreeCount<K> {
     leaves: usize,
     inners: usize,
-    breakpoints: usize,
-    last: Option<Time>,
+    entries: usize,
+    last: Option<K>,
 }
 
-impl<const L: usize, const N: usize> Tree<L, N> {
-    /// Checks the order, sizes, summaries and counts, and that every breakpoint has a change.
-    pub(in crate::timetable) fn check(&self) -> Result<(), String> {
-        let mut found = SubtreeSummary::default();
+impl<E: Entry, const L: usize, const N: usize> SummaryTree<E, L, N> {
+    /// Checks the order, sizes, summaries and counts.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut found = SubtreeCount { leaves: 0, inners: 0, entries: 0, last: None };
         self.check_below(self.root, self.height, &mut found)?;
         let (met, kept) = (
-            (found.leaves, found.inners, found.breakpoints),
+            (found.leaves, found.inners, found.entries),
             (self.leaves.used(), self.inners.used(), self.count),
         );
         if met != kept {
-            return Err(format!(
-                "leaves, inner nodes, breakpoints: {met:?} found, {kept:?} counted"
-            ));
+            return Err(format!("leaves, inner nodes, entries: {met:?} found, {kept:?} counted"));
         }
         Ok(())
     }
@@ -35,14 +29,15 @@ impl<const L: usize, const N: usize> Tree<L, N> {
         &self,
         node: usize,
         height: usize,
-        found: &mut SubtreeSummary,
-    ) -> Result<Summary, String> {
+        found: &mut SubtreeCount<E::Key>,
+    ) -> Result<E::Summary, String> {
         if height == 0 {
             return self.check_leaf(node, found);
         }
         found.inners += 1;
         let inner = &self.inners[node];
-        let least = if height == self.height { 2 } else { Run::<Branch, N>::LEAST };
+        let least =
+            if height == self.height { 2 } else { Run::<E::Key, Branch<E::Summary>, N>::LEAST };
         if inner.len() < least {
             return Err(format!("inner node {node} has {} branches", inner.len()));
         }
@@ -65,30 +60,31 @@ impl<const L: usize, const N: usize> Tree<L, N> {
                 ));
             }
         }
-        Ok(inner.summary())
+        Ok(inner.branches_summary())
     }
 
-    fn check_leaf(&self, node: usize, found: &mut SubtreeSummary) -> Result<Summary, String> {
+    fn check_leaf(
+        &self,
+        node: usize,
+        found: &mut SubtreeCount<E::Key>,
+    ) -> Result<E::Summary, String> {
         found.leaves += 1;
         let leaf = &self.leaves[node];
-        found.breakpoints += leaf.len();
-        if self.height > 0 && leaf.len() < Run::<Level, L>::LEAST {
-            return Err(format!("leaf {node} has {} breakpoints", leaf.len()));
+        found.entries += leaf.len();
+        if self.height > 0 && leaf.len() < Run::<E::Key, E, L>::LEAST {
+            return Err(format!("leaf {node} has {} entries", leaf.len()));
         }
-        for (&time, item) in leaf.keys().iter().zip(leaf.items()) {
-            if found.last.is_some_and(|last| last >= time) {
-                return Err(format!("breakpoint {time:?} is not after the one before it"));
+        for &key in leaf.keys() {
+            if found.last.is_some_and(|last| last >= key) {
+                return Err(format!("entry {key:?} is not after the one before it"));
             }
-            if item.change() == Level::ZERO {
-                return Err(format!("breakpoint {time:?} changes nothing"));
-            }
-            found.last = Some(time);
+            found.last = Some(key);
         }
-        Ok(leaf.summary())
+        Ok(leaf.entries_summary())
     }
 
-    /// The first breakpoint below a node.
-    fn first_key(&self, node: usize, height: usize) -> Option<Time> {
+    /// The first key below a node.
+    fn first_key(&self, node: usize, height: usize) -> Option<E::Key> {
         if height == 0 {
             return self.leaves[node].keys().first().copied();
         }

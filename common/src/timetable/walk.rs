@@ -1,13 +1,14 @@
 //! An iterator over breakpoints.
 
-use super::Tree;
+use super::breakpoints::Breakpoints;
+use super::level::Level;
+use crate::summary_tree::SummaryTree;
 use crate::time::Time;
-use crate::timetable::run::{Item, Level};
 
 /// Iterates over breakpoints in the order of time: each item is an instant and the level from there
 /// on.
-pub(in crate::timetable) struct Walk<'a, const L: usize, const N: usize> {
-    tree: &'a Tree<L, N>,
+pub(super) struct Walk<'a, const L: usize, const N: usize> {
+    tree: &'a SummaryTree<Level, L, N>,
     /// Inner nodes on the path from the root to `leaf`, root first, each with the index of the next
     /// branch to take.
     above: Vec<(usize, usize)>,
@@ -18,7 +19,7 @@ pub(in crate::timetable) struct Walk<'a, const L: usize, const N: usize> {
 
 impl<const L: usize, const N: usize> Walk<'_, L, N> {
     /// The level after the last item, or before the first one.
-    pub(in crate::timetable) const fn level(&self) -> Level {
+    pub(super) const fn level(&self) -> Level {
         self.level
     }
 }
@@ -51,30 +52,31 @@ impl<const L: usize, const N: usize> Iterator for Walk<'_, L, N> {
     }
 }
 
-impl<const L: usize, const N: usize> Tree<L, N> {
+impl<const L: usize, const N: usize> Breakpoints<L, N> {
     /// All breakpoints.
-    pub(in crate::timetable) fn walk(&self) -> Walk<'_, L, N> {
+    pub(super) fn walk(&self) -> Walk<'_, L, N> {
         self.walk_from(None)
     }
 
     /// The breakpoints after an instant. The walk begins with the level that applies at that
     /// instant.
-    pub(in crate::timetable) fn walk_after(&self, time: Time) -> Walk<'_, L, N> {
+    pub(super) fn walk_after(&self, time: Time) -> Walk<'_, L, N> {
         self.walk_from(Some(time))
     }
 
     fn walk_from(&self, after: Option<Time>) -> Walk<'_, L, N> {
+        let tree = &self.tree;
         let mut level = Level::ZERO;
-        let (mut node, mut above) = (self.root, Vec::with_capacity(self.height));
-        while above.len() < self.height {
-            let inner = &self.inners[node];
+        let (mut node, mut above) = (tree.root, Vec::with_capacity(tree.height));
+        while above.len() < tree.height {
+            let inner = &tree.inners[node];
             let at = after.map_or(0, |time| inner.branch_at(time));
-            inner.items()[..at].iter().for_each(|branch| level += branch.change());
+            inner.items()[..at].iter().for_each(|branch| level += branch.summary.level);
             above.push((node, at + 1));
             node = inner.items()[at].child;
         }
-        let next = after.map_or(0, |time| self.leaves[node].count_until(time));
-        self.leaves[node].items()[..next].iter().for_each(|&delta| level += delta);
-        Walk { tree: self, above, leaf: node, next, level }
+        let next = after.map_or(0, |time| tree.leaves[node].count_until(time));
+        tree.leaves[node].items()[..next].iter().for_each(|&delta| level += delta);
+        Walk { tree, above, leaf: node, next, level }
     }
 }
