@@ -7,20 +7,20 @@
 //!
 //! [`swf`] reads a trace, [`workload`] decides which of its jobs take part, and one planner gives each of them
 //! a start: `online` (Castillo 2009), `queue` (fcfs and EASY backfilling) or `conservative` (conservative
-//! backfilling); `logged` takes the starts of the log. `measure` counts, and [`limits`] bounds what a file
-//! may ask for.
+//! backfilling); `logged` takes the starts of the log. and `measure` counts.
 //!
-//! Servers are counts: any idle server is as good as any other one. Times are whole seconds, as in a trace.
+//! Servers are counts: any idle server is as good as any other one. Only `online` may keep them one by one
+//! (`occupancy`). Times are whole seconds, as in a trace.
 //! Two runs with the same trace, settings and seed are equal; the seed draws advance reservations only.
 //!
 //! Source: Castillo 2009, sections 2, 4.2 and 5; Mu'alem and Feitelson 2001 for both kinds of backfilling.
 //!
-//! Left out: reading files, which the command line does; single servers; queues, priorities, users, failed
+//! Left out: reading files, which the command line does; queues, priorities, users, failed
 //! servers.
 
 mod conservative;
-pub mod limits;
 mod measure;
+mod occupancy;
 mod online;
 mod profile;
 mod queue;
@@ -33,7 +33,7 @@ pub mod workload;
 use coalloc_common::InvalidField;
 
 pub use measure::METRICS;
-pub use settings::{AtOneInstant, Estimates, JobPlanner, JobsSettings, Selection};
+pub use settings::{AtOneInstant, Estimates, JobPlanner, JobsSettings, Selection, ServerIndexKind};
 pub use swf::SwfTrace;
 use workload::{Job, SelectedJobs};
 
@@ -47,6 +47,34 @@ pub struct Placement {
     pub start: Option<i64>,
     /// The number of starts that `online` tries until one fits; `None` without steps and for other planners.
     pub attempts: Option<u64>,
+    /// What the paper's trees did for this job: nodes visited, made and changed; `None` for other indices.
+    pub operations: Option<u64>,
+}
+
+/// Why jobs could not be placed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// A setting is not acceptable for these jobs.
+    #[error(transparent)]
+    Setting(#[from] InvalidField),
+    /// The timetable refuses a start that it has offered.
+    #[error("{0}")]
+    Defect(String),
+}
+
+impl From<String> for PlacementError {
+    fn from(defect: String) -> Self {
+        Self::Defect(defect)
+    }
+}
+
+impl From<PlacementError> for ModelError {
+    fn from(error: PlacementError) -> Self {
+        match error {
+            PlacementError::Setting(field) => Self::Setting(field),
+            PlacementError::Defect(text) => Self::Defect(text),
+        }
+    }
 }
 
 /// Runs the jobs of a trace.
@@ -63,7 +91,7 @@ pub fn run(
     settings.check()?;
     let selected = SelectedJobs::of(swf, &settings.selection())?;
     let jobs = selected.jobs(settings, seed);
-    let placements = place(settings, &jobs, selected.servers).map_err(ModelError::Defect)?;
+    let placements = place(settings, &jobs, selected.servers)?;
     if trace.is_wanted() {
         report(&jobs, &placements, selected.servers, trace);
     }
@@ -82,12 +110,12 @@ pub fn check(settings: &JobsSettings, swf: &SwfTrace) -> Result<(), InvalidField
 /// Gives every job a start on this many servers.
 ///
 /// # Errors
-/// A sentence about a defect: the timetable refuses a start that it has offered.
+/// [`PlacementError`] when the index of servers would be too large, or about a defect.
 pub fn place(
     settings: &JobsSettings,
     jobs: &[Job],
     servers: u64,
-) -> Result<Vec<Placement>, String> {
+) -> Result<Vec<Placement>, PlacementError> {
     let order = settings.at_one_instant;
     Ok(match settings.planner {
         JobPlanner::Online => online::place(jobs, servers, settings)?,
@@ -98,7 +126,9 @@ pub fn place(
             // A log has no advance reservations; one that is drawn waits from its earliest start for as
             // long as the job waited in the log.
             let start = |job: &Job| job.logged_wait.map(|wait| job.earliest + wait);
-            jobs.iter().map(|job| Placement { start: start(job), attempts: None }).collect()
+            jobs.iter()
+                .map(|job| Placement { start: start(job), attempts: None, operations: None })
+                .collect()
         }
     })
 }

@@ -225,9 +225,7 @@ const fn point(settings: &'static str, figures: &'static [(&'static str, f64, f6
     LogPoint { settings, figures }
 }
 
-/// The figures of issue 16, which were derived with a prototype of its own. Its attempts of the middle bin of
-/// KTH (46.3), and its online waits of HPC2N (3.25 h) are not here. They are those of single servers that are
-/// taken by best fit; this model counts servers, and gets 45.8 and 3.24 h.
+/// Figures that another program has derived from the same logs. Some are of single servers.
 const LOGS: [Log; 3] = [
     Log {
         file: "KTH-SP2-1996-2-raw.swf.gz",
@@ -253,6 +251,25 @@ const LOGS: [Log; 3] = [
                     ("attempts_by_size_left@50", 8.3, 0.05),
                     ("attempts_by_size_left@150", 152.0, 0.0),
                     ("penalty_4h_to_10h", 0.53, 0.005),
+                ],
+            ),
+            point("planner: online, index: count", &[("mean_wait_h", 2.052, 0.0005)]),
+            point(
+                "planner: online, index: tree",
+                &[
+                    ("mean_wait_h", 2.054, 0.0005),
+                    ("longest_wait_h", 77.0, 0.05),
+                    ("waits_under_1h", 0.645, 0.0005),
+                    ("attempts_by_size_left@50", 8.3, 0.05),
+                    ("attempts_by_size_left@100", 46.3, 0.05),
+                    ("attempts_by_size_left@150", 152.0, 0.0),
+                ],
+            ),
+            point(
+                "planner: online, index: tree, round_run_to_s: 300",
+                &[
+                    ("attempts_by_size_left@50", 9.8, 0.05),
+                    ("attempts_by_size_left@100", 50.7, 0.05),
                 ],
             ),
             point(
@@ -303,6 +320,7 @@ const LOGS: [Log; 3] = [
                     ("longest_wait_h", 323.0, 0.5),
                 ],
             ),
+            point("planner: online, index: tree", &[("mean_wait_h", 3.25, 0.005)]),
             point("planner: easy", &[("mean_wait_h", 3.23, 0.005)]),
             point("planner: easy, estimates: user", &[("mean_wait_h", 3.13, 0.005)]),
         ],

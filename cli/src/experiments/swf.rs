@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use coalloc_sim::jobs::limits::TRACE_BYTES_MAX;
+use coalloc_common::limits::TRACE_BYTES_MAX;
 use coalloc_sim::jobs::swf::{SwfTrace, parse};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};

@@ -49,7 +49,8 @@ pub(super) fn place(jobs: &[Job], servers: u64, order: AtOneInstant) -> Vec<Plac
             }
         }
     }
-    let placement = |start: &i64| Placement { start: Some(*start), attempts: None };
+    let placement =
+        |start: &i64| Placement { start: Some(*start), attempts: None, operations: None };
     planner.starts.iter().map(placement).collect()
 }
 

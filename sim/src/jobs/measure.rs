@@ -50,6 +50,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("attempts", "starts that were tried for a job, mean (online, with steps)"),
     ("attempts_by_size", "starts tried, mean, over size in bins (0, 50], (50, 100], .."),
     ("attempts_by_size_left", "starts tried, mean, over size in bins [0, 50), [50, 100), .."),
+    ("operations", "nodes that the paper's trees visited, made or changed for a job, mean"),
     (
         "utilisation",
         "share of servers' time that jobs run, from the first submission to the last end",
@@ -177,7 +178,7 @@ pub(super) fn measures(
         let wait = start - job.earliest;
         waits.add(wait);
         from_submission.add(start - job.submitted);
-        of.add(job, wait, placement.attempts);
+        of.add(job, wait, placement);
         first = first.min(job.submitted);
         last = last.max(start + job.run);
         busy += i128::from(job.servers) * i128::from(job.run);
@@ -227,13 +228,14 @@ struct Penalties {
     penalty_by_run: Bins,
     penalty_from_2h: Sum,
     penalty_from_4h: Sum,
+    operations: Sum,
     attempts: Sum,
     attempts_by_size: Bins,
     attempts_by_size_left: Bins,
 }
 
 impl Penalties {
-    fn add(&mut self, job: &Job, wait: i64, attempts: Option<u64>) {
+    fn add(&mut self, job: &Job, wait: i64, placement: &Placement) {
         let (size, size_left) =
             (bin_as_printed(job.servers, SIZES), bin_closed_left(job.servers, SIZES));
         self.wait_by_size.add(size, wait);
@@ -253,7 +255,10 @@ impl Penalties {
         if (5..=10).contains(&hour) {
             self.penalty_from_4h.add(penalty);
         }
-        if let Some(attempts) = attempts.and_then(|count| i64::try_from(count).ok()) {
+        if let Some(operations) = placement.operations.and_then(|count| i64::try_from(count).ok()) {
+            self.operations.add(operations);
+        }
+        if let Some(attempts) = placement.attempts.and_then(|count| i64::try_from(count).ok()) {
             self.attempts.add(attempts);
             self.attempts_by_size.add(size, attempts);
             self.attempts_by_size_left.add(size_left, attempts);
@@ -268,6 +273,7 @@ impl Penalties {
         self.penalty_by_run.put_means(measures, "penalty_by_run", PARTS);
         measures.put("penalty_2h_to_10h", self.penalty_from_2h.mean(PARTS));
         measures.put("penalty_4h_to_10h", self.penalty_from_4h.mean(PARTS));
+        measures.put("operations", self.operations.mean(1));
         measures.put("attempts", self.attempts.mean(1));
         self.attempts_by_size.put_means(measures, "attempts_by_size", 1);
         self.attempts_by_size_left.put_means(measures, "attempts_by_size_left", 1);

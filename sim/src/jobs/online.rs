@@ -1,43 +1,45 @@
 //! The planner `online` (Castillo 2009, section 4): every job gets its start when it is submitted.
 //!
-//! The paper tries the starts `s`, `s + dt`, `s + 2 dt`, .. one after the other. Here one search on the
-//! timetable finds the first of them that fits, and the attempts are counted without being made.
+//! The paper tries the starts `s`, `s + dt`, `s + 2 dt`, .. one after the other. Here one search finds the
+//! first of them that fits, and the attempts are counted without being made; only the paper's own trees make
+//! them (see [`occupancy`](super::occupancy)).
 
 use std::collections::BTreeSet;
 
-use coalloc_common::timetable::{Layer, Timetable};
-use coalloc_common::{Amount, Span, Time, Window};
+use coalloc_common::{Span, Time, Window};
 
-use super::Placement;
+use super::occupancy::{Occupancy, occupancy};
 use super::settings::{AtOneInstant, JobsSettings};
 use super::workload::Job;
+use super::{Placement, PlacementError};
 
 /// Places every job; in the order of submission.
 ///
 /// # Errors
-/// When the timetable refuses what it has just offered, which is a defect.
+/// When the index of servers would be too large, or refuses what it has just offered, which is a defect.
 pub(super) fn place(
     jobs: &[Job],
     servers: u64,
     settings: &JobsSettings,
-) -> Result<Vec<Placement>, String> {
-    let mut planner = Planner {
-        jobs,
-        timetable: Timetable::new(Amount(servers)),
-        ends: BTreeSet::new(),
-        settings,
-        starts: vec![0; jobs.len()],
-    };
+) -> Result<Vec<Placement>, PlacementError> {
+    let [first, last] = [jobs.first(), jobs.last()].map(|job| job.map_or(0, |job| job.submitted));
+    let occupancy = occupancy(settings, servers, instant(first), instant(last))?;
+    let starts = vec![0; jobs.len()];
+    let mut planner = Planner { jobs, occupancy, ends: BTreeSet::new(), settings, starts };
     let mut placements = Vec::with_capacity(jobs.len());
     for (at, job) in jobs.iter().enumerate() {
+        let before = planner.occupancy.operations();
         planner.free_early_ends(job.submitted)?;
+        planner.occupancy.advance(instant(job.submitted));
         let found = planner.first_start(job);
         if let Some((start, _)) = found {
             planner.book(at, start)?;
         }
+        let after = planner.occupancy.operations();
         placements.push(Placement {
             start: found.map(|(start, _)| start),
             attempts: found.and_then(|(_, attempts)| attempts),
+            operations: after.zip(before).map(|(after, before)| after - before),
         });
     }
     Ok(placements)
@@ -45,7 +47,7 @@ pub(super) fn place(
 
 struct Planner<'a> {
     jobs: &'a [Job],
-    timetable: Timetable,
+    occupancy: Box<dyn Occupancy>,
     /// Ends before the reserved end, and the number of the job.
     ends: BTreeSet<(i64, usize)>,
     settings: &'a JobsSettings,
@@ -63,8 +65,7 @@ impl Planner<'_> {
             self.ends.pop_first();
             let job = &self.jobs[at];
             let rest = window(end, self.starts[at] + job.reserved - end)?;
-            let freed = self.timetable.remove(Layer::Booked, rest, amount(job));
-            freed.map_err(|error| format!("job {at} ended early: {error}"))?;
+            self.occupancy.free(at, count(job), rest)?;
         }
         Ok(())
     }
@@ -81,29 +82,16 @@ impl Planner<'_> {
             }
             _ => horizon,
         };
-        let mut start = from;
-        loop {
-            let within = Window::new(instant(start), instant(last))?;
-            let fit = self.timetable.earliest_fit(amount(job), span(job.reserved), within)?;
-            // Everything is booked in whole seconds, so fits begin at whole seconds.
-            let fit = fit.start().as_us() / 1_000_000;
-            if step == 0 {
-                return Some((fit, None));
-            }
-            let steps = (fit - from + step - 1) / step;
-            let on_step = from + steps * step;
-            if on_step == fit {
-                return Some((fit, Some(steps.unsigned_abs() + 1)));
-            }
-            start = on_step;
-        }
+        let within = Window::new(instant(from), instant(last))?;
+        let first =
+            self.occupancy.first_start(count(job), span(job.reserved), within, span(step))?;
+        // Everything is booked in whole seconds, so starts are whole seconds.
+        Some((first.start.as_us() / 1_000_000, (step > 0).then_some(first.attempts)))
     }
 
     fn book(&mut self, at: usize, start: i64) -> Result<(), String> {
         let job = &self.jobs[at];
-        let booked = window(start, job.reserved)?;
-        let booked = self.timetable.add(Layer::Booked, booked, amount(job));
-        booked.map_err(|error| format!("job {at} does not fit where it was found to: {error}"))?;
+        self.occupancy.take(at, count(job), window(start, job.reserved)?)?;
         self.starts[at] = start;
         if job.run < job.reserved {
             self.ends.insert((start + job.run, at));
@@ -120,8 +108,8 @@ const fn span(s: i64) -> Span {
     Span::from_secs(s)
 }
 
-const fn amount(job: &Job) -> Amount {
-    Amount(job.servers.unsigned_abs())
+fn count(job: &Job) -> usize {
+    usize::try_from(job.servers).unwrap_or(0)
 }
 
 fn window(start: i64, length: i64) -> Result<Window, String> {

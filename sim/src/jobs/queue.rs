@@ -55,7 +55,8 @@ pub(super) fn place(
             }
         }
     }
-    let placement = |start: &i64| Placement { start: Some(*start), attempts: None };
+    let placement =
+        |start: &i64| Placement { start: Some(*start), attempts: None, operations: None };
     queue.starts.iter().map(placement).collect()
 }
 

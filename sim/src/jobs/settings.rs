@@ -5,10 +5,12 @@
 
 use coalloc_common::InvalidField;
 use coalloc_common::invalid::check_range;
+use coalloc_common::servers::Choice;
 use serde::{Deserialize, Serialize};
 
-use super::limits::{
-    ATTEMPTS_MAX, HORIZON_DAYS_MAX, JOBS_MAX, SECONDS_MAX, SERVERS_MAX, STEP_MAX_S,
+use coalloc_common::limits::{
+    CPUS_MAX, TRACE_ATTEMPTS_MAX, TRACE_HORIZON_DAYS_MAX, TRACE_JOBS_MAX, TRACE_SECONDS_MAX,
+    TRACE_STEP_MAX_S,
 };
 
 /// Settings of one run.
@@ -37,13 +39,20 @@ pub struct JobsSettings {
     /// `H`: `online` plans no later than this after the submission of a job, in days.
     #[serde(default = "default_horizon_days")]
     pub horizon_days: i64,
-    /// `tau`: the length of a slot of the horizon, in seconds. It only determines the default of `attempts`.
+    /// `tau`: the length of a slot of the horizon, in seconds. It determines the default of `attempts`, and the
+    /// slots of an index that has some.
     #[serde(default = "default_slot_s")]
     pub slot_s: i64,
     /// `R_max`: the number of starts that `online` tries for a job; if not given, half the number of slots in
     /// the horizon. It does not count with `step_s: 0`.
     #[serde(default)]
     pub attempts: Option<u64>,
+    /// How `online` keeps what is taken: as a count, or server by server in one of the indices.
+    #[serde(default)]
+    pub index: ServerIndexKind,
+    /// Which of the idle servers a job gets, if servers are kept one by one.
+    #[serde(default, with = "ChoiceWord")]
+    pub choice: Choice,
     /// What is known of run times when jobs are planned.
     #[serde(default)]
     pub estimates: Estimates,
@@ -87,6 +96,33 @@ pub enum JobPlanner {
     Conservative,
     /// The waits that the trace states.
     Logged,
+}
+
+/// How `online` keeps what is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerIndexKind {
+    /// As a count: any idle server is as good as any other one, at every instant.
+    #[default]
+    Count,
+    /// Server by server, in one tree of idle periods.
+    Tree,
+    /// Server by server, as sets of servers that are idle through slots.
+    Bits,
+    /// Server by server, in the trees of the paper; periods without an end are in a tree of their own.
+    Slots,
+    /// Server by server, in the trees of the paper as it prints them.
+    SlotsPrinted,
+}
+
+/// The words of a choice.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Choice", rename_all = "kebab-case")]
+enum ChoiceWord {
+    Paper,
+    First,
+    BestFit,
+    WorstFit,
 }
 
 /// What is known of run times when jobs are planned.
@@ -135,12 +171,12 @@ impl JobsSettings {
     /// The first setting that is not acceptable.
     pub fn check(&self) -> Result<(), InvalidField> {
         self.selection().check()?;
-        check_range("step_s", self.step_s, 0..=STEP_MAX_S, "s")?;
-        check_range("horizon_days", self.horizon_days, 1..=HORIZON_DAYS_MAX, "days")?;
-        check_range("slot_s", self.slot_s, 1..=STEP_MAX_S, "s")?;
-        check_range("attempts", self.attempts(), 1..=ATTEMPTS_MAX, "")?;
+        check_range("step_s", self.step_s, 0..=TRACE_STEP_MAX_S, "s")?;
+        check_range("horizon_days", self.horizon_days, 1..=TRACE_HORIZON_DAYS_MAX, "days")?;
+        check_range("slot_s", self.slot_s, 1..=TRACE_STEP_MAX_S, "s")?;
+        check_range("attempts", self.attempts(), 1..=TRACE_ATTEMPTS_MAX, "")?;
         check_range("reserved_share", self.reserved_share, 0.0..=1.0, "")?;
-        check_range("reserved_ahead_s", self.reserved_ahead_s, 0..=SECONDS_MAX, "s")?;
+        check_range("reserved_ahead_s", self.reserved_ahead_s, 0..=TRACE_SECONDS_MAX, "s")?;
         Ok(())
     }
 
@@ -177,16 +213,16 @@ impl Selection {
     /// The first setting that is not acceptable.
     pub fn check(&self) -> Result<(), InvalidField> {
         if let Some(servers) = self.servers {
-            check_range("servers", servers, 1..=SERVERS_MAX, "")?;
+            check_range("servers", servers, 1..=CPUS_MAX, "")?;
         }
         if let Some(least) = self.least_cpu_s {
-            check_range("least_cpu_s", least, 0..=SECONDS_MAX, "s")?;
+            check_range("least_cpu_s", least, 0..=TRACE_SECONDS_MAX, "s")?;
         }
         if let Some(multiple) = self.round_run_to_s {
-            check_range("round_run_to_s", multiple, 1..=STEP_MAX_S, "s")?;
+            check_range("round_run_to_s", multiple, 1..=TRACE_STEP_MAX_S, "s")?;
         }
         if let Some(jobs) = self.jobs {
-            check_range("jobs", jobs, 1..=JOBS_MAX, "")?;
+            check_range("jobs", jobs, 1..=TRACE_JOBS_MAX, "")?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use coalloc_common::InvalidField;
 
-use super::limits::{JOBS_MAX, SECONDS_MAX, SERVERS_MAX};
+use coalloc_common::limits::{CPUS_MAX, TRACE_JOBS_MAX, TRACE_SECONDS_MAX};
 
 /// Fields of a line.
 const FIELDS: usize = 18;
@@ -78,7 +78,7 @@ impl SwfHeader {
         let value = value.trim();
         // `338 (batch partition; 512 total)`: the number comes first.
         let number = value.split_whitespace().next().unwrap_or_default();
-        let servers = || number.parse().ok().filter(|count| (1..=SERVERS_MAX).contains(count));
+        let servers = || number.parse().ok().filter(|count| (1..=CPUS_MAX).contains(count));
         match name.trim() {
             "MaxProcs" => self.max_procs = servers(),
             "MaxNodes" => self.max_nodes = servers(),
@@ -132,8 +132,8 @@ pub fn parse(bytes: &[u8]) -> Result<SwfTrace, SwfError> {
             Some(b';') => trace.header.comment(&String::from_utf8_lossy(&line[1..])),
             Some(_) => {
                 let problem = |problem| SwfError { line: lines, problem };
-                if trace.jobs.len() == JOBS_MAX {
-                    let allowed = format!("at most {JOBS_MAX} jobs");
+                if trace.jobs.len() == TRACE_JOBS_MAX {
+                    let allowed = format!("at most {TRACE_JOBS_MAX} jobs");
                     let problem = InvalidField::new("jobs", "one more job", allowed);
                     return Err(SwfError { line: lines, problem });
                 }
@@ -178,13 +178,13 @@ fn job(line: &[u8]) -> Result<SwfJob, InvalidField> {
         }
         Err(InvalidField::new(field(at), value, format!("{least} to {most}{unit}")))
     };
-    let most_servers = i64::try_from(SERVERS_MAX).unwrap_or(i64::MAX);
-    let submitted = within(1, 0, SECONDS_MAX, " seconds")?;
-    let wait = within(2, -1, SECONDS_MAX, " seconds")?;
-    let run = within(3, -1, SECONDS_MAX, " seconds")?;
+    let most_servers = i64::try_from(CPUS_MAX).unwrap_or(i64::MAX);
+    let submitted = within(1, 0, TRACE_SECONDS_MAX, " seconds")?;
+    let wait = within(2, -1, TRACE_SECONDS_MAX, " seconds")?;
+    let run = within(3, -1, TRACE_SECONDS_MAX, " seconds")?;
     let allocated = within(4, -1, most_servers, "")?;
     let requested = within(7, -1, most_servers, "")?;
-    let estimate = within(8, -1, SECONDS_MAX, " seconds")?;
+    let estimate = within(8, -1, TRACE_SECONDS_MAX, " seconds")?;
     Ok(SwfJob {
         submitted,
         wait,

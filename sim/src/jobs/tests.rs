@@ -110,6 +110,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Every index of single servers gives the starts of a list of seconds for each server.
+    #[test]
+    fn online_on_single_servers_is_the_naive_one((servers, jobs) in worlds(), step in 0..4_i64) {
+        let naive = naive::online_on_servers(&jobs, servers, step);
+        for (index, slot_s) in [("tree", 3), ("bits", 3), ("slots", 3), ("slots-printed", 600)] {
+            let changes = json!({
+                "step_s": step, "index": index, "choice": "first", "slot_s": slot_s,
+                "horizon_days": 1,
+            });
+            let found = place(&settings(changes), &jobs, servers).expect("placements");
+            let found: Vec<_> =
+                found.iter().map(|placed| (placed.start, placed.attempts)).collect();
+            prop_assert_eq!(&found, &naive, "{} step {} {:?} on {}", index, step, jobs, servers);
+        }
+    }
+}
+
+/// The paper's trees count what they do, and no other index does.
+#[test]
+fn only_the_paper_s_trees_count_operations() {
+    let job = Job { submitted: 0, earliest: 5, servers: 2, run: 7, reserved: 7, logged_wait: None };
+    let operations = |index: &str| {
+        let all = json!({"index": index, "slot_s": 60, "horizon_days": 1});
+        place(&settings(all), &[job], 5).expect("placements")[0].operations
+    };
+    assert_eq!((operations("tree"), operations("bits"), operations("count")), (None, None, None));
+    let (apart, printed) = (operations("slots").unwrap(), operations("slots-printed").unwrap());
+    assert!(apart > 0 && printed > 100 * apart, "a tail is in 1,440 slots: {apart} {printed}");
+}
+
 /// The planners on larger worlds, where jobs wait for each other in long queues.
 #[test]
 fn long_queues_are_the_naive_ones() {
@@ -209,7 +242,7 @@ fn measures_count_what_the_placements_say() {
         logged_wait: None,
     };
     let jobs = [job(0, 0, 50, 3_600), job(0, 7_200, 51, 18_000), job(0, 0, 1, 10)];
-    let placed = |start, attempts| Placement { start, attempts };
+    let placed = |start, attempts| Placement { start, attempts, operations: None };
     let placements =
         [placed(Some(1_800), Some(3)), placed(Some(14_400), Some(9)), placed(None, None)];
     let selected = SelectedJobs {
@@ -260,7 +293,9 @@ fn measures_count_what_the_placements_say() {
 #[test]
 fn every_measure_has_a_description_and_every_description_a_measure() {
     let of = |planner: &str| measured(json!({"planner": planner, "estimates": "user"}), 1);
-    let all: Vec<Measures> = ["online", "fcfs", "easy", "conservative", "logged"].map(of).into();
+    let mut all: Vec<Measures> =
+        ["online", "fcfs", "easy", "conservative", "logged"].map(of).into();
+    all.push(measured(json!({"planner": "online", "index": "slots"}), 1));
     let is_known = |name: &str| METRICS.iter().any(|(known, _)| *known == name);
     let names = all.iter().flat_map(Measures::iter);
     let names: std::collections::BTreeSet<String> =

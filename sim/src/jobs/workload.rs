@@ -3,10 +3,10 @@
 
 use coalloc_common::InvalidField;
 
-use super::limits::SERVERS_MAX;
 use super::settings::{Estimates, JobsSettings, Selection};
 use super::swf::{SwfJob, SwfTrace};
 use crate::chance::RandomStream;
+use coalloc_common::limits::CPUS_MAX;
 
 /// A job as the planners see it. Times are in seconds of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl SelectedJobs {
         selection.check()?;
         let servers = selection.servers.or_else(|| trace.header.servers()).ok_or_else(|| {
             let allowed = format!(
-                "1 to {SERVERS_MAX}; the trace has neither MaxProcs nor MaxNodes in its header"
+                "1 to {CPUS_MAX}; the trace has neither MaxProcs nor MaxNodes in its header"
             );
             InvalidField::new("servers", "nothing", allowed)
         })?;
@@ -64,7 +64,7 @@ impl SelectedJobs {
             too_large: 0,
             filtered: 0,
         };
-        // At most SERVERS_MAX, or what a header may state, which is far below 2^63.
+        // At most CPUS_MAX, or what a header may state, which is far below 2^63.
         let most = i64::try_from(servers).unwrap_or(i64::MAX);
         let least_cpu_ms = selection.least_cpu_s.map(|s| s.saturating_mul(1_000));
         for job in &trace.jobs {

@@ -1,6 +1,8 @@
 //! The planners as one would explain them: one number of free servers for each second, and every question
 //! answered by looking at all of them.
 
+use std::collections::BTreeSet;
+
 use super::{Job, Placement};
 
 /// All worlds of the tests end before this second.
@@ -197,7 +199,48 @@ pub(super) fn online(
             ends.iter().for_each(|at| plan.end(*at, now));
         }
     }
-    let outcome =
-        |(start, attempts): (&Option<i64>, Option<u64>)| Placement { start: *start, attempts };
+    let outcome = |(start, attempts): (&Option<i64>, Option<u64>)| Placement {
+        start: *start,
+        attempts,
+        operations: None,
+    };
     plan.starts.iter().zip(made).map(outcome).collect()
+}
+
+/// The online planner on single servers, each a set of the seconds in which it is taken. A job gets the idle
+/// servers that come first.
+pub(super) fn online_on_servers(
+    jobs: &[Job],
+    servers: u64,
+    step: i64,
+) -> Vec<(Option<i64>, Option<u64>)> {
+    let mut taken = vec![BTreeSet::<i64>::new(); usize::try_from(servers).unwrap()];
+    let mut placed: Vec<(usize, i64, Vec<usize>)> = Vec::new();
+    let mut outcomes = Vec::new();
+    for (at, job) in jobs.iter().enumerate() {
+        for (other, start, own) in &placed {
+            let (end, reserved) = (start + jobs[*other].run, start + jobs[*other].reserved);
+            if end <= job.submitted {
+                own.iter()
+                    .for_each(|server| taken[*server].retain(|s| !(end..reserved).contains(s)));
+            }
+        }
+        // What was freed once must not be freed again: somebody else may have it by then.
+        placed.retain(|(other, start, _)| start + jobs[*other].run > job.submitted);
+        for attempt in 1.. {
+            let start = job.earliest + (attempt - 1) * step.max(1);
+            let seconds = || start..start + job.reserved;
+            let idle =
+                taken.iter().enumerate().filter(|(_, own)| own.range(seconds()).next().is_none());
+            let own: Vec<usize> =
+                idle.map(|(server, _)| server).take(job.servers.unsigned_abs() as usize).collect();
+            if own.len() as u64 == job.servers.unsigned_abs() {
+                own.iter().for_each(|server| taken[*server].extend(seconds()));
+                placed.push((at, start, own));
+                outcomes.push((Some(start), (step > 0).then_some(attempt.unsigned_abs())));
+                break;
+            }
+        }
+    }
+    outcomes
 }

@@ -1,7 +1,7 @@
 //! Traces as text: what is read of them, and how mistakes are reported.
 
-use super::super::limits::{JOBS_MAX, SECONDS_MAX};
 use super::super::swf::{SwfError, SwfJob, parse};
+use coalloc_common::limits::{TRACE_JOBS_MAX, TRACE_SECONDS_MAX};
 
 const TEXT: &str = "; Version: 2.2
 ; Computer: a cluster of ours
@@ -48,7 +48,7 @@ fn refused(text: &[u8]) -> SwfError {
 
 #[test]
 fn a_mistake_names_line_field_value_and_what_is_allowed() {
-    let huge = (SECONDS_MAX + 1).to_string();
+    let huge = (TRACE_SECONDS_MAX + 1).to_string();
     for (good, bad, said) in [
         (" 100 ", " ten ", "line 9: field 4 (run time): \"ten\" is not allowed; allowed: a whole"),
         (" 100 ", " 1.5 ", "line 9: field 4 (run time): \"1.5\" is not"),
@@ -106,9 +106,9 @@ fn a_trace_that_is_cut_off_is_refused_or_has_whole_jobs() {
 #[test]
 fn a_trace_has_a_million_jobs_at_most() {
     let line = "1 0 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n";
-    let text = line.repeat(JOBS_MAX);
-    assert_eq!(parse(text.as_bytes()).unwrap().jobs.len(), JOBS_MAX);
+    let text = line.repeat(TRACE_JOBS_MAX);
+    assert_eq!(parse(text.as_bytes()).unwrap().jobs.len(), TRACE_JOBS_MAX);
     let error = refused([text, line.to_owned()].concat().as_bytes());
-    assert_eq!(error.line, JOBS_MAX + 1);
+    assert_eq!(error.line, TRACE_JOBS_MAX + 1);
     assert!(error.to_string().contains("at most 1000000 jobs"), "{error}");
 }
