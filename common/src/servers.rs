@@ -246,16 +246,33 @@ impl<I: IdleIndex> ServerTimetable<I> {
     /// # Errors
     /// [`ServerTaken`] when it is not idle through the window. Nothing was changed then.
     pub fn take(&mut self, server: ServerIndex, window: Window) -> Result<(), ServerTaken> {
-        let period = self.idle_through(server, window)?;
-        // Nothing can fail from here: the server is idle, so fewer than all are taken.
-        let counted = self.taken.add(Layer::Booked, window, Amount(1));
-        debug_assert!(counted.is_ok(), "{counted:?}");
-        let periods = &mut self.idle[server.0 as usize];
-        periods.remove(&period.start);
-        for part in period.around(window).into_iter().flatten() {
-            periods.insert(part.start, part.end);
+        self.take_all(&[server], window)
+    }
+
+    /// Takes several different servers over a window.
+    ///
+    /// # Errors
+    /// [`ServerTaken`] for the first that is not idle through the window, also when it is named twice.
+    /// Nothing was changed then.
+    pub fn take_all(&mut self, servers: &[ServerIndex], window: Window) -> Result<(), ServerTaken> {
+        let idle = |server: &ServerIndex| self.idle_through(*server, window);
+        let periods = servers.iter().map(idle).collect::<Result<Vec<IdlePeriod>, _>>()?;
+        let mut sorted = servers.to_vec();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(ServerTaken { server: twice[0], taken: window });
         }
-        self.index.take(period, window);
+        // Nothing can fail from here: these servers are idle, so the count has room for them.
+        let counted = self.taken.add(Layer::Booked, window, Amount(servers.len() as u64));
+        debug_assert!(counted.is_ok(), "{counted:?}");
+        for period in periods {
+            let own = &mut self.idle[period.server.0 as usize];
+            own.remove(&period.start);
+            for part in period.around(window).into_iter().flatten() {
+                own.insert(part.start, part.end);
+            }
+            self.index.take(period, window);
+        }
         Ok(())
     }
 

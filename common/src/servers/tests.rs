@@ -88,6 +88,19 @@ fn a_server_that_is_taken_says_from_when_until_when() {
 }
 
 #[test]
+fn several_servers_are_taken_together_or_not_at_all() {
+    let mut servers = figure_1(Tails::Apart);
+    let before = servers.count().clone();
+    assert_eq!(servers.take_all(&[Y, X, Z], window(17, 29)).unwrap_err().server, X);
+    assert_eq!(servers.take_all(&[Y, Z, Y], window(17, 29)).unwrap_err().server, Y);
+    assert_eq!(servers.count(), &before);
+    servers.take_all(&[Y, Z], window(17, 29)).unwrap();
+    assert_eq!(servers.idle(window(17, 29)), []);
+    assert_eq!(servers.take_all(&[], window(17, 29)), Ok(()));
+    assert_eq!(servers.check_invariants(), Ok(()));
+}
+
+#[test]
 fn slots_that_are_too_many_are_refused_before_anything_is_allocated() {
     let slot = Span::from_us(1);
     let bits = SlotBits::new(at(0), slot, 1 << 30, 8).unwrap_err();

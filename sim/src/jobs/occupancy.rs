@@ -157,9 +157,7 @@ impl<I: IdleIndex> Occupancy for ServerOccupancy<I> {
     fn take(&mut self, job: usize, servers: usize, window: Window) -> Result<(), String> {
         let found = self.table.find(window, servers, self.choice);
         let found = found.ok_or_else(|| format!("job {job} does not fit where it was found to"))?;
-        for server in &found {
-            self.table.take(*server, window).map_err(|error| format!("job {job}: {error}"))?;
-        }
+        self.table.take_all(&found, window).map_err(|error| format!("job {job}: {error}"))?;
         self.of.insert(job, found);
         Ok(())
     }
