@@ -17,7 +17,7 @@ type Key = (i64, u32);
 /// A tree's order, and what its inner nodes have.
 pub(super) trait Axis: Sized + Clone + Debug {
     /// What an inner node has besides its two sides.
-    type Beside: Beside;
+    type Secondary: Secondary;
 
     /// The place of a period in the order.
     fn key(period: &IdlePeriod) -> Key;
@@ -35,7 +35,7 @@ pub(super) trait Axis: Sized + Clone + Debug {
 pub(super) struct ByStart;
 
 impl Axis for ByStart {
-    type Beside = MedianTree<ByEnd>;
+    type Secondary = MedianTree<ByEnd>;
 
     fn key(period: &IdlePeriod) -> Key {
         (!period.start.as_us(), period.server.0)
@@ -62,7 +62,7 @@ impl Axis for ByStart {
 pub(super) struct ByEnd;
 
 impl Axis for ByEnd {
-    type Beside = ();
+    type Secondary = ();
 
     fn key(period: &IdlePeriod) -> Key {
         (period.end.as_us(), period.server.0)
@@ -79,7 +79,7 @@ impl Axis for ByEnd {
 }
 
 /// What an inner node has besides its two sides: the same periods in another order, or nothing.
-pub(super) trait Beside: Sized + Clone + Debug {
+pub(super) trait Secondary: Sized + Clone + Debug {
     fn of(periods: &[IdlePeriod], meter: &Meter) -> Self;
     fn insert(&mut self, period: IdlePeriod, meter: &Meter);
     fn remove(&mut self, period: IdlePeriod, meter: &Meter);
@@ -87,7 +87,7 @@ pub(super) trait Beside: Sized + Clone + Debug {
     fn check(&self, periods: Vec<IdlePeriod>) -> Result<(), String>;
 }
 
-impl Beside for () {
+impl Secondary for () {
     fn of(_: &[IdlePeriod], _: &Meter) -> Self {}
     fn insert(&mut self, _: IdlePeriod, _: &Meter) {}
     fn remove(&mut self, _: IdlePeriod, _: &Meter) {}
@@ -96,7 +96,7 @@ impl Beside for () {
     }
 }
 
-impl<X: Axis> Beside for MedianTree<X> {
+impl<X: Axis> Secondary for MedianTree<X> {
     fn of(periods: &[IdlePeriod], meter: &Meter) -> Self {
         let mut periods = periods.to_vec();
         periods.sort_unstable_by_key(X::key);
@@ -128,7 +128,7 @@ struct Inner<X: Axis> {
     /// No key on the left is greater, and every key on the right is.
     bound: Key,
     size: usize,
-    beside: X::Beside,
+    secondary: X::Secondary,
     left: Node<X>,
     right: Node<X>,
 }
@@ -159,7 +159,7 @@ impl<X: Axis> Node<X> {
             median,
             bound,
             size: periods.len(),
-            beside: Beside::of(periods, meter),
+            secondary: Secondary::of(periods, meter),
             left: Self::of(left, meter)?,
             right: Self::of(right, meter)?,
         })))
@@ -189,7 +189,7 @@ impl<X: Axis> Node<X> {
             Self::Inner(inner) if !is_lopsided(inner.size_with(key), inner.size + 1) => {
                 meter.change(1);
                 inner.size += 1;
-                inner.beside.insert(period, meter);
+                inner.secondary.insert(period, meter);
                 inner.side(key).insert(period, meter);
             }
             _ => {
@@ -216,7 +216,7 @@ impl<X: Axis> Node<X> {
         }
         meter.change(1);
         inner.size -= 1;
-        inner.beside.remove(period, meter);
+        inner.secondary.remove(period, meter);
         if inner.side(key).remove(period, meter) {
             let nothing = || Self::Leaf(period);
             let rest = if key <= inner.bound { &mut inner.right } else { &mut inner.left };
@@ -294,7 +294,7 @@ impl<X: Axis> Node<X> {
         if !apart || left.len() + right.len() != inner.size {
             return Err(format!("{left:?} and {right:?} at {:?}, {}", inner.bound, inner.size));
         }
-        inner.beside.check([left, right].concat())?;
+        inner.secondary.check([left, right].concat())?;
         inner.left.check()?;
         inner.right.check()
     }
@@ -327,7 +327,7 @@ impl MarkedSubtrees<'_> {
                         visit(period.server)?;
                     }
                 }
-                Node::Inner(inner) => inner.beside.ending_from(end, meter, visit)?,
+                Node::Inner(inner) => inner.secondary.ending_from(end, meter, visit)?,
             }
         }
         ControlFlow::Continue(())
@@ -366,7 +366,7 @@ impl MedianTree<ByStart> {
     #[cfg(test)]
     pub(super) fn medians(&self) -> Option<(Time, Time)> {
         let Node::Inner(primary) = self.root.as_ref()? else { return None };
-        let Node::Inner(secondary) = primary.beside.root.as_ref()? else { return None };
+        let Node::Inner(secondary) = primary.secondary.root.as_ref()? else { return None };
         Some((primary.median, secondary.median))
     }
 
