@@ -76,8 +76,9 @@ impl IdlePeriod {
 /// Which of the idle servers are chosen when there are more than needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Choice {
-    /// Those that the index finds first. [`PeriodTree`] and [`SlotTrees`] find first what became idle
-    /// last, as the paper does.
+    /// Those that the index finds first. [`PeriodTree`] finds first what became idle last.
+    /// [`SlotTrees`] searches subtree by subtree, as the paper does: the subtree that became idle last
+    /// comes first, and in each subtree what ends first. [`SlotBits`] goes by the number of the server.
     #[default]
     Paper,
     /// Those that the site lists first.
