@@ -29,8 +29,8 @@ use kit::exit::{self, Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    give_up, health, ledger, modify, picture, plan, repair, reservations, reserve, serve, task,
-    topology, watch,
+    allocate, give_up, health, ledger, modify, picture, plan, repair, reservations, reserve, serve,
+    servers, task, topology, watch,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -54,6 +54,8 @@ enum Command {
     Picture(picture::PictureArgs),
     Task(task::submit::TaskArgs),
     Reserve(reserve::ReserveArgs),
+    Servers(servers::ServersArgs),
+    Allocate(allocate::AllocateArgs),
     List(reservations::ListArgs),
     Show(reservations::ShowArgs),
     Modify(modify::ModifyArgs),
@@ -108,6 +110,8 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Picture(args) => picture::run(args).await,
             Command::Task(args) => task::submit::run(args).await,
             Command::Reserve(args) => reserve::run(args).await,
+            Command::Servers(args) => servers::run(args).await,
+            Command::Allocate(args) => allocate::run(args).await,
             Command::List(args) => reservations::list(args).await,
             Command::Show(args) => reservations::show(args).await,
             Command::Modify(args) => modify::run(args).await,

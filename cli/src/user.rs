@@ -2,7 +2,7 @@
 //! with its daemons, with its federation file, or with the ledger of one node.
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
-//! * Reservations: [`reserve`], [`modify`], [`reservations`] (list, show, release), [`task`] and [`watch`].
+//! * Reservations: [`reserve`], [`allocate`] (and [`servers`]), [`modify`], [`reservations`] (list, show, release), [`task`] and [`watch`].
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`] and [`ledger`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -10,6 +10,7 @@
 //! Commands that start a federation, load one, or judge one are not here (`testbed`), and experiments are
 //! neither (`experiments`).
 
+pub mod allocate;
 pub mod give_up;
 pub mod health;
 pub mod ledger;
@@ -21,6 +22,7 @@ pub mod repair;
 pub mod reservations;
 pub mod reserve;
 pub mod serve;
+pub mod servers;
 pub mod task;
 pub mod topology;
 pub mod watch;

@@ -69,16 +69,19 @@ fn trees(tails: Tails) -> SlotTrees {
 
 fn slotted(name: &str, index: impl IdleIndex) {
     let mut random = ChaCha8Rng::seed_from_u64(2);
-    let mut table = ServerTimetable::new(SERVERS, index);
     let horizon = SLOT.as_us() / 1_000_000 * SLOTS as i64;
-    let (mut taken, wanted) = (0, horizon * i64::from(SERVERS) / 5);
-    while taken < wanted {
+    let (mut taken, mut sum, wanted) = (Vec::new(), 0, horizon * i64::from(SERVERS) / 5);
+    let mut plan = ServerTimetable::new(SERVERS, PeriodTree::new());
+    while sum < wanted {
         let window = window(&mut random, horizon - 40_000, 3_600..40_000);
         let server = ServerIndex(random.random_range(0..SERVERS));
-        if table.take(server, window).is_ok() {
-            taken += window.length().as_us() / 1_000_000;
+        if plan.take(server, window).is_ok() {
+            taken.push((server, window));
+            sum += window.length().as_us() / 1_000_000;
         }
     }
+    let table = ServerTimetable::with_taken(SERVERS, &taken, index);
+    let mut table = table.expect("what was taken before can be taken again");
     let find = median(|| find(&table, &mut random, horizon - 40_000));
     let change = median(|| change(&mut table, &mut random, horizon - 40_000));
     println!("{name:<16} {find:>14.2?} {change:>14.2?}");

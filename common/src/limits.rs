@@ -25,8 +25,13 @@ pub const CPUS_MAX: u64 = 10_000_000;
 /// bytes, so a trace takes at most 48 MB.
 pub const TRACE_JOBS_MAX: usize = 1_000_000;
 /// Most bytes of text of a trace: 536 for each of [`TRACE_JOBS_MAX`] jobs, and lines of archived traces have about
-/// 100. Who unpacks a file stops here, however small the packed file is.
+/// 100. Who unpacks a file stops here, however small the packed file is. The text is read in parts and never kept.
 pub const TRACE_BYTES_MAX: u64 = 512 << 20;
+/// Most bytes of a line of a trace: 18 numbers need a few hundred, and a comment of an archived trace is a paragraph.
+pub const TRACE_LINE_BYTES_MAX: usize = 16 << 10;
+/// Most notes in the header of a trace that are kept: those of archived traces have a few dozen. With
+/// [`TRACE_LINE_BYTES_MAX`] they take at most 16 MB.
+pub const TRACE_NOTES_MAX: usize = 1_000;
 /// Longest submission time, wait, run time and estimate of a job of a trace, in seconds: 31 years. Even a queue of
 /// [`TRACE_JOBS_MAX`] jobs of this length ends before 2^63 seconds.
 pub const TRACE_SECONDS_MAX: i64 = 1_000_000_000;
@@ -38,6 +43,9 @@ pub const TRACE_STEP_MAX_S: i64 = 86_400;
 pub const TRACE_ATTEMPTS_MAX: u64 = TRACE_HORIZON_DAYS_MAX.unsigned_abs() * 86_400;
 /// Most servers of all by-server sites of one resource manager.
 pub const SERVERS_MAX: u32 = 10_000;
+/// So many idle servers are counted in the time of one look at a timetable: a server takes 10 ns, a look 350 ns; see
+/// `protocol/benches/servers.rs`.
+pub const SERVERS_A_LOOK: usize = 32;
 /// Most slots times servers in packed sets: 256 MB, and as much again for sets of several slots.
 pub const SLOT_BITS_MAX: u64 = 1 << 31;
 /// Most slots times servers in one tree of idle periods for each slot, where each takes some 200 bytes: 3 GB.
@@ -72,6 +80,11 @@ pub const ROUTE_EDGES_DEFAULT: u32 = 4;
 pub const ROUTE_EDGES_MAX: u32 = 16;
 /// Most plans tried for one reservation: one per frame.
 pub const ATTEMPTS_MAX: usize = FRAMES_MAX as usize;
+/// Most starts that one allocation tries: at every quarter of an hour, almost three years. A call asks for up to
+/// [`FRAMES_MAX`] of them.
+pub const ALLOCATION_STARTS_MAX: u32 = 100_000;
+/// Longest step between two starts that an allocation tries: a day.
+pub const ALLOCATION_STEP_MAX: Span = Span::from_secs(86_400);
 /// How often one reservation is planned again after other requests took the capacity of all its plans. Each time the
 /// planner asks for fresh availability, so a second time is rarely needed.
 pub const REPLANS_MAX: u32 = 3;

@@ -89,13 +89,21 @@ pub enum Bug {
     DeniedForBooked,
     /// A refusal with an unknown reason counts as no answer.
     UnknownForLost,
+    /// A server that is given back does not join the idle periods around it.
+    ServersUnmerged,
+    /// Replay chooses the servers of a hold again, without what the hold wished.
+    ServersChosenAgain,
+    /// A server is not idle until the very end of its idle period.
+    ServerEndInclusive,
+    /// A hold of a new version gives back the servers of the old version that it does not take.
+    OldServersFreed,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 40] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -131,6 +139,10 @@ impl Bug {
         Self::LeftOutDenied,
         Self::DeniedForBooked,
         Self::UnknownForLost,
+        Self::ServersUnmerged,
+        Self::ServersChosenAgain,
+        Self::ServerEndInclusive,
+        Self::OldServersFreed,
         Self::Canary,
     ];
 
@@ -181,6 +193,14 @@ impl Bug {
             Self::LeftOutDenied => ("RM", "denies what it has for a coordinator that was removed"),
             Self::DeniedForBooked => ("GRC", "counts a denied Commit as acknowledged"),
             Self::UnknownForLost => ("GRC", "counts a refusal it does not understand as no answer"),
+            Self::ServersUnmerged => ("RM", "keeps idle periods of a server apart that touch"),
+            Self::ServersChosenAgain => ("RM", "chooses a hold's servers again when it replays"),
+            Self::ServerEndInclusive => {
+                ("RM", "takes no server whose idle period ends just when the window ends")
+            }
+            Self::OldServersFreed => {
+                ("RM", "frees servers of the old version at the Hold of the new one")
+            }
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }

@@ -16,13 +16,15 @@
 //! Left out: who has a server, holds and bookings (the participant knows), sites with interchangeable
 //! CPUs ([`Timetable`]). Source: Castillo 2009, section 4.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::amount::Amount;
 use crate::invalid::InvalidField;
+use crate::planted::{self, Bug};
 use crate::time::{Span, Time, Window};
 use crate::timetable::{Layer, Timetable};
 
@@ -74,7 +76,10 @@ impl IdlePeriod {
 }
 
 /// Which of the idle servers are chosen when there are more than needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Those that the index finds first. [`PeriodTree`] finds first what became idle last.
     /// [`SlotTrees`] searches subtree by subtree, as the paper does: the subtree that became idle last
@@ -136,6 +141,11 @@ pub trait IdleIndex {
     /// [`IdlePeriod::around`].
     fn take(&mut self, period: IdlePeriod, window: Window);
 
+    /// Takes several windows, one after the other; `left` are all idle periods that are left in the end.
+    fn take_all(&mut self, taken: &[(IdlePeriod, Window)], _left: &[IdlePeriod]) {
+        taken.iter().for_each(|(period, window)| self.take(*period, *window));
+    }
+
     /// The window is given back: what was left of the period around it becomes this whole period.
     fn give(&mut self, period: IdlePeriod, window: Window);
 
@@ -152,6 +162,14 @@ pub trait IdleIndex {
     /// two. `None` when no period of this length starts after `after`.
     fn next_start(&self, after: Time, length: Span) -> Option<Time>;
 
+    /// Time has come to this instant: nothing will be taken or searched before it.
+    fn advance(&mut self, _now: Time) {}
+
+    /// What the index has done so far, if it counts that.
+    fn operations(&self) -> Option<Operations> {
+        None
+    }
+
     /// Checks the index against all idle periods.
     ///
     /// # Errors
@@ -166,6 +184,8 @@ pub struct ServerTimetable<I> {
     idle: Vec<BTreeMap<Time, Time>>,
     /// How many servers are taken.
     taken: Timetable,
+    /// Time has come to this instant.
+    since: Time,
     index: I,
 }
 
@@ -178,8 +198,53 @@ impl<I: IdleIndex> ServerTimetable<I> {
         Self {
             idle: vec![always; servers as usize],
             taken: Timetable::new(Amount(u64::from(servers))),
+            since: Time::MIN,
             index,
         }
+    }
+
+    /// A timetable in which these servers are taken over these windows, as after [`Self::take`] of one
+    /// after the other. The index must be new; it is changed once.
+    ///
+    /// # Errors
+    /// [`ServerTaken`] for the first that is not idle through its window.
+    pub fn with_taken(
+        servers: u32,
+        taken: &[(ServerIndex, Window)],
+        index: I,
+    ) -> Result<Self, ServerTaken> {
+        let mut new = Self::new(servers, index);
+        let mut parts = Vec::with_capacity(taken.len());
+        for &(server, window) in taken {
+            let period = new.idle_through(server, window)?;
+            new.count_taken(1, window);
+            parts.push((period, new.split(period, window)));
+        }
+        let left = (0..servers).map(ServerIndex).flat_map(|server| new.periods(server));
+        let left: Vec<IdlePeriod> = left.collect();
+        new.index.take_all(&parts, &left);
+        Ok(new)
+    }
+
+    /// Counts servers that are idle through the window as taken.
+    fn count_taken(&mut self, servers: usize, window: Window) {
+        // These servers are idle, so the count has room for them.
+        let counted = self.taken.add(Layer::Booked, window, Amount(servers as u64));
+        debug_assert!(counted.is_ok(), "{counted:?}");
+    }
+
+    /// Takes the window out of an idle period that contains it. Returns the window that the index is to take
+    /// of it: what is left before it is of no use if it is past.
+    fn split(&mut self, period: IdlePeriod, window: Window) -> Window {
+        let from = if window.start() <= self.since { period.start } else { window.start() };
+        // Not empty: it contains the window.
+        let window = Window::new(from, window.end()).unwrap_or(window);
+        let own = &mut self.idle[period.server.0 as usize];
+        own.remove(&period.start);
+        for part in period.around(window).into_iter().flatten() {
+            own.insert(part.start, part.end);
+        }
+        window
     }
 
     /// How many servers there are.
@@ -229,7 +294,9 @@ impl<I: IdleIndex> ServerTimetable<I> {
     ) -> Result<IdlePeriod, ServerTaken> {
         let around = self.period_at(server, window.start());
         match around {
-            Some(period) if period.contains(window) => Ok(period),
+            Some(period) if period.contains(window) && !is_end_excluded(period, window) => {
+                Ok(period)
+            }
             _ => {
                 let from = around.map_or(window.start(), |period| period.end);
                 let next = self.idle.get(server.0 as usize);
@@ -263,15 +330,10 @@ impl<I: IdleIndex> ServerTimetable<I> {
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(ServerTaken { server: twice[0], taken: window });
         }
-        // Nothing can fail from here: these servers are idle, so the count has room for them.
-        let counted = self.taken.add(Layer::Booked, window, Amount(servers.len() as u64));
-        debug_assert!(counted.is_ok(), "{counted:?}");
+        // Nothing can fail from here.
+        self.count_taken(periods.len(), window);
         for period in periods {
-            let own = &mut self.idle[period.server.0 as usize];
-            own.remove(&period.start);
-            for part in period.around(window).into_iter().flatten() {
-                own.insert(part.start, part.end);
-            }
+            let window = self.split(period, window);
             self.index.take(period, window);
         }
         Ok(())
@@ -296,12 +358,39 @@ impl<I: IdleIndex> ServerTimetable<I> {
         // Nothing can fail from here.
         let counted = self.taken.remove(Layer::Booked, window, Amount(1));
         debug_assert!(counted.is_ok(), "{counted:?}");
+        let before = before.filter(|_| !planted::is(Bug::ServersUnmerged));
         let start = before.filter(|(_, end)| *end == window.start()).map(|(start, _)| start);
         let start = start.unwrap_or(window.start());
         let end = periods.remove(&window.end()).unwrap_or(window.end());
         periods.insert(start, end);
         self.index.give(IdlePeriod { server, start, end }, window);
         Ok(())
+    }
+
+    /// Time has come to this instant: nothing will be taken, given back or searched before it. Idle periods
+    /// that end here are kept no longer.
+    pub fn advance(&mut self, now: Time) {
+        self.since = self.since.max(now);
+        self.index.advance(now);
+    }
+
+    /// Forgets what was before an instant, to which time has come. Costs O(log M) for each idle period that is
+    /// forgotten, and a look at every server.
+    pub fn forget_before(&mut self, now: Time) {
+        self.advance(now);
+        self.taken.forget_before(now);
+        for (server, periods) in (0..).map(ServerIndex).zip(&mut self.idle) {
+            // A period that ends now may be touched by what is given back now.
+            while let Some((start, end)) =
+                periods.first_key_value().map(|(&start, &end)| (start, end))
+                && end < now
+            {
+                periods.pop_first();
+                if let Some(window) = Window::new(start, end) {
+                    self.index.take(IdlePeriod { server, start, end }, window);
+                }
+            }
+        }
     }
 
     /// All servers that are idle through a window, with the whole idle period of each, in the order in
@@ -311,6 +400,12 @@ impl<I: IdleIndex> ServerTimetable<I> {
         let mut idle = self.idle_up_to(window, 1, usize::MAX);
         idle.sort_unstable();
         idle
+    }
+
+    /// How many servers are idle through a window. It costs a look at each of them.
+    #[must_use]
+    pub fn count_idle(&self, window: Window) -> usize {
+        self.idle_up_to(window, 1, usize::MAX).len()
     }
 
     /// Whether so many servers are idle through a window.
@@ -323,8 +418,21 @@ impl<I: IdleIndex> ServerTimetable<I> {
     /// taken.
     #[must_use]
     pub fn find(&self, window: Window, wanted: usize, choice: Choice) -> Option<Vec<ServerIndex>> {
-        let most = if choice == Choice::Paper { wanted } else { usize::MAX };
+        self.find_beside(&BTreeSet::new(), window, wanted, choice)
+    }
+
+    /// Chooses servers as [`ServerTimetable::find`] does, but none of `others`.
+    #[must_use]
+    pub fn find_beside(
+        &self,
+        others: &BTreeSet<ServerIndex>,
+        window: Window,
+        wanted: usize,
+        choice: Choice,
+    ) -> Option<Vec<ServerIndex>> {
+        let most = if choice == Choice::Paper { wanted + others.len() } else { usize::MAX };
         let mut idle = self.idle_up_to(window, wanted, most);
+        idle.retain(|period| !others.contains(&period.server));
         if idle.len() < wanted {
             return None;
         }
@@ -361,22 +469,39 @@ impl<I: IdleIndex> ServerTimetable<I> {
     ) -> Option<FirstStart> {
         let (mut from, mut looked_at) = (within.start(), 0);
         loop {
-            let left = Window::new(from, within.end())?;
-            let fit = self.taken.earliest_fit(Amount(wanted as u64), length, left)?;
-            let tried = steps_up(fit.start().since(within.start()), step);
-            let start = within.start().saturating_add(step.saturating_mul(tried));
-            let start = if step > Span::ZERO { start } else { fit.start() };
-            let window = Window::starting(start, length)?;
-            if window.end() > within.end() {
-                return None;
-            }
+            let first = first_start_of(&self.taken, wanted, length, within, from, step)?;
+            let window = Window::starting(first.start, length)?;
             looked_at += 1;
             if self.has_idle(window, wanted) {
-                let tried = u64::try_from(tried).unwrap_or(0) + 1;
-                let attempts = if step > Span::ZERO { tried } else { looked_at };
-                return Some(FirstStart { start, attempts });
+                let attempts = if step > Span::ZERO { first.attempts } else { looked_at };
+                return Some(FirstStart { attempts, ..first });
             }
-            from = self.index.next_start(start, length)?;
+            from = self.index.next_start(first.start, length)?;
+        }
+    }
+
+    /// The first start, at `from` or later, at which all of these servers are idle for `length`. `None` when
+    /// there is none, when one of them is unknown, or when the length is not positive.
+    #[must_use]
+    pub fn first_start_together(
+        &self,
+        servers: &[ServerIndex],
+        length: Span,
+        from: Time,
+    ) -> Option<Time> {
+        let mut start = from;
+        loop {
+            let window = Window::starting(start, length)?;
+            let later = |server: &ServerIndex| {
+                let taken = self.idle_through(*server, window).err()?;
+                // The server is not idle long enough from any instant before that on.
+                Some(taken.taken.end())
+            };
+            match servers.iter().filter_map(later).max() {
+                None => return Some(start),
+                Some(Time::MAX) => return None,
+                Some(next) => start = next,
+            }
         }
     }
 
@@ -429,11 +554,17 @@ impl<I: IdleIndex> ServerTimetable<I> {
                 counted.map_err(|error| error.to_string())?;
             }
         }
-        if count != self.taken {
+        let left = Window::new(self.since, Time::MAX);
+        if left.is_some_and(|left| count.profile(left) != self.taken.profile(left)) {
             return Err("the count of taken servers is not that of their periods".to_owned());
         }
         self.index.check(&all)
     }
+}
+
+/// Is the period too short if its end does not count?
+fn is_end_excluded(period: IdlePeriod, window: Window) -> bool {
+    planted::is(Bug::ServerEndInclusive) && period.end == window.end()
 }
 
 /// Checks the slots of an index before anything is allocated for them.
@@ -447,6 +578,33 @@ fn check_slots(slot: Span, slots: usize, servers: u32, most: u64) -> Result<(), 
         return Err(InvalidField::new("slots", slots, allowed));
     }
     Ok(())
+}
+
+/// The first start at `from` or later at which so many servers are free by their count, as for
+/// [`ServerTimetable::first_start`]. Whether they are the same ones throughout is not asked.
+#[must_use]
+pub fn first_start_of(
+    taken: &Timetable,
+    wanted: usize,
+    length: Span,
+    within: Window,
+    from: Time,
+    step: Span,
+) -> Option<FirstStart> {
+    let mut from = from;
+    loop {
+        let left = Window::new(from, within.end())?;
+        let fit = taken.earliest_fit(Amount(wanted as u64), length, left)?.start();
+        if step <= Span::ZERO {
+            return Some(FirstStart { start: fit, attempts: 1 });
+        }
+        let steps = steps_up(fit.since(within.start()), step);
+        let start = within.start().saturating_add(step.saturating_mul(steps));
+        if start == fit {
+            return Some(FirstStart { start, attempts: steps.unsigned_abs() + 1 });
+        }
+        from = start;
+    }
 }
 
 /// How many steps it takes to go at least as far as `distance`; 0 when there is no step.

@@ -234,12 +234,23 @@ impl Timetable {
         self.check_has(layer, window, amount)?;
         // Nothing can fail from here.
         self.change(window, layer.level(-signed(amount)), layer.level(signed(amount)));
+        self.lower_ceiling();
+        Ok(())
+    }
+
+    /// Forgets what was held and booked before an instant. From the instant on nothing changes; before it,
+    /// the timetable says nothing of value any more.
+    pub fn forget_before(&mut self, now: Time) {
+        self.breakpoints.forget_before(now);
+        self.lower_ceiling();
+    }
+
+    /// If part of an excess is gone, the ceiling is lowered with it.
+    fn lower_ceiling(&mut self) {
         if self.ceiling > self.capacity {
-            // If part of an excess is freed, the ceiling is lowered with it.
             let all = self.breakpoints.extremes(Time::MIN, Time::MAX);
             self.ceiling = self.capacity.max(all.max_total);
         }
-        Ok(())
     }
 
     /// What is free over the whole window: the capacity less the highest held + booked in it, or zero

@@ -11,6 +11,7 @@
 // A benchmark is test code throughout.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -77,6 +78,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
         order: Vec::new(),
         one_way: false,
         details: kept::co_allocation(&plan).into(),
+        servers: BTreeMap::new(),
     };
     let notes = view::notes(&[], Some(&request), None);
     [
@@ -104,6 +106,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             expires_in: None,
             version: 0,
             at,
+            servers: BTreeMap::new(),
         },
         CoordinatorRecord::Finished { txn, state: State::Confirmed, version: 1, at },
     ]

@@ -57,11 +57,22 @@ pub fn read(
 /// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not described itself,
 /// because the site may belong to that RM; otherwise INVALID_ARGUMENT.
 pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), Status> {
+    on(federation, || check_references(&federation.topology, &admitted.request))
+}
+
+/// What a check of names makes of the federation.
+///
+/// # Errors
+/// As [`check_places`].
+pub fn on<T>(
+    federation: &Snapshot,
+    check: impl FnOnce() -> Result<T, InvalidField>,
+) -> Result<T, Status> {
     let missing: Vec<&str> = federation.missing.iter().map(|rm| rm.as_str()).collect();
     if federation.members.is_empty() && !missing.is_empty() {
         return Err(status::nobody_heard(&missing));
     }
-    check_references(&federation.topology, &admitted.request).map_err(|error| {
+    check().map_err(|error| {
         if missing.is_empty() {
             return status::invalid(&error);
         }
@@ -95,22 +106,26 @@ pub fn admit(
 pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status> {
     let user = wire.request.as_ref().map_or("", |request| request.user.as_str());
     let inner = || {
-        if wire.request_id.starts_with(own_ids) {
-            // Get and Release take both kinds of id, so a request must not have an id that looks like a reservation's.
-            let allowed = format!("an id that does not begin with {own_ids}");
-            let value = InvalidField::quoted(&wire.request_id);
-            return Err(InvalidField::new("request_id", value, allowed));
-        }
+        let request = request_id(&wire.request_id, own_ids)?;
         if !wire.plan_digest.is_empty() {
             check_digest(&wire.plan_digest)?;
         }
-        Ok(Ticket {
-            request: RequestId::parse("request_id", &wire.request_id)?,
-            user: user_name("request.user", user)?,
-            content: digest(wire),
-        })
+        Ok(Ticket { request, user: user_name("request.user", user)?, content: digest(wire) })
     };
     inner().map_err(|error: InvalidField| status::invalid(&error))
+}
+
+/// Reads the client's id of a request. `own_ids` is the prefix of the ids of this coordinator's reservations.
+///
+/// # Errors
+/// [`InvalidField`] when the id is not a name, or begins with `own_ids`.
+pub fn request_id(id: &str, own_ids: &str) -> Result<RequestId, InvalidField> {
+    if id.starts_with(own_ids) {
+        // Get and Release take both kinds of id, so a request must not have an id that looks like a reservation's.
+        let allowed = format!("an id that does not begin with {own_ids}");
+        return Err(InvalidField::new("request_id", InvalidField::quoted(id), allowed));
+    }
+    RequestId::parse("request_id", id)
 }
 
 /// Digest of a request as it came over the wire. It tells for which request a plan was shown.

@@ -4,11 +4,13 @@
 //! * [`handlers`]: the Coordinator and Resolver services of gRPC.
 //! * [`service`]: what all calls share.
 //! * [`reserve`]: a request; [`choice`] of a plan that was shown before; [`alternatives`] to a request that is refused.
+//! * [`servers`]: a search of idle servers; [`allocate`]: a reservation of whole servers.
 //! * [`modify`]: a change of a reservation.
 //! * [`tasks`]: a task, planned on profiles.
 //! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
 //! * [`repair`] and [`giving_up`]: what operators do about resource managers that have lost something, or are gone.
 
+mod allocate;
 pub mod alternatives;
 pub mod choice;
 mod giving_up;
@@ -17,5 +19,6 @@ mod modify;
 pub mod parents;
 mod repair;
 pub mod reserve;
+mod servers;
 pub mod service;
 pub mod tasks;

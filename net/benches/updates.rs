@@ -8,6 +8,8 @@
 // clippy allows unwrap in test functions only; a bench is test code all through.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use coalloc_common::{Amount, BootTime, Now, ResourceId, RmName, Span, Time, Window};
 use coalloc_net::convert::{update_from_wire, update_to_wire};
 use coalloc_proto::v1;
@@ -55,6 +57,7 @@ fn participant(rm: usize) -> Participant {
         policy: HoldPolicy::default(),
         levels: std::collections::BTreeMap::new(),
         inside: None,
+        servers: BTreeMap::new(),
     });
     let _ = participant.step(ParticipantInput::Start { boot: "b".to_owned() }, at(0));
     participant
@@ -114,6 +117,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         replaces: None,
         keeps_old: false,
         one_way: true,
+        servers: None,
     };
     let _ = rm.step(ParticipantInput::Hold { order, token: Token::new(1) }, now);
 }

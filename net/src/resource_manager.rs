@@ -100,10 +100,11 @@ impl TransactionCall {
     pub fn hold_answer(&self, answer: Answer) -> Result<hold_response::Answer, Status> {
         let Self { txn, coordinator, .. } = self;
         Ok(match answer {
-            Answer::Held { expires_in } => {
+            Answer::Held { expires_in, servers } => {
                 tracing::info!(%txn, %coordinator, %expires_in, "held");
                 let expires_in = Some(convert::span_to_wire(expires_in));
-                hold_response::Answer::Held(v1::Held { expires_in })
+                let servers = convert::granted_to_wire(None, &servers);
+                hold_response::Answer::Held(v1::Held { expires_in, servers })
             }
             Answer::Refused(refusal) => {
                 tracing::info!(%txn, %coordinator, reason = %refusal, "hold refused");

@@ -4,6 +4,7 @@
 //!
 //! `cargo bench -p coalloc-nrm --bench inner`
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalloc_common::{
@@ -86,6 +87,7 @@ fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
@@ -101,6 +103,7 @@ fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
         policy: HoldPolicy::default(),
         levels: Default::default(),
         inside: inside.then_some(network),
+        servers: BTreeMap::new(),
     });
     let _ = participant.step(ParticipantInput::Start { boot: "bench".into() }, NOW);
     let mut random = ChaCha8Rng::seed_from_u64(7);

@@ -7,6 +7,7 @@
 //!
 //! `cargo bench -p coalloc-protocol --bench hold`
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use coalloc_common::{
@@ -96,6 +97,7 @@ fn order(number: u32, segments: Vec<Segment>, replaces: Option<u32>) -> HoldOrde
         replaces: replaces.map(txn),
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
@@ -124,6 +126,7 @@ fn ground(shape: Shape) -> (Participant, HoldOrder) {
         policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
         levels: Default::default(),
         inside: None,
+        servers: BTreeMap::new(),
     });
     let _ = participant.step(ParticipantInput::Start { boot: "bench".into() }, NOW);
     if shape != Shape::Replacing {

@@ -89,7 +89,7 @@ use self::promises::Promises;
 pub use self::record::{CoordinatorRecord, Differs, MendTarget};
 use self::repair::Disowning;
 pub use self::reservation::{
-    Candidate, Change, ChangeState, ChangeTicket, GivenUp, Reservation, State, Ticket,
+    Candidate, Change, ChangeState, ChangeTicket, GivenUp, Reservation, ServersByRm, State, Ticket,
 };
 use self::retrying::RetryState;
 use self::transaction::{Transaction, TransactionGoal};

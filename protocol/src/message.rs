@@ -3,7 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use coalloc_common::{CoordinatorName, Refusal, RmName, Segment, Span, TransactionId, UserName};
+use coalloc_common::servers::Choice;
+use coalloc_common::{
+    CoordinatorName, Refusal, ResourceId, RmName, Segment, Span, TransactionId, UserName, Window,
+};
 use serde::{Deserialize, Serialize};
 
 /// Phase one: hold these segments. This is the content of a transaction at one RM.
@@ -35,6 +38,30 @@ pub struct HoldOrder {
     /// the booking like Release. Not with `replaces`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub one_way: bool,
+    /// Which servers to take at by-server sites; `None`: whichever the RM finds first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub servers: Option<ServerWish>,
+}
+
+/// Which servers a hold wants at by-server sites.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerWish {
+    /// Which of the idle servers are taken.
+    pub choice: Choice,
+    /// The whole names of the servers to take, each once. At a site without any of them, the RM chooses.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub picked: Vec<ResourceId>,
+}
+
+/// The servers that a hold or booking has at one site over one window.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GrantedServers {
+    /// The site.
+    pub site: ResourceId,
+    /// The window.
+    pub window: Window,
+    /// The whole names of the servers.
+    pub servers: Vec<ResourceId>,
 }
 
 /// A message of a coordinator to one RM.
@@ -57,6 +84,8 @@ pub enum Answer {
     Held {
         /// How long after D2 (the durable record of the hold) the hard expiry is, measured by the RM.
         expires_in: Span,
+        /// The servers that it has at by-server sites.
+        servers: Vec<GrantedServers>,
     },
     /// Commit: booked. Abort, Release: ended.
     Done,

@@ -35,7 +35,8 @@
 //! A one-way hold is booked in the same step, with two records and one answer. No decision of a coordinator
 //! stands behind it, so Abort ends it like Release.
 //!
-//! An NRM with an inner network routes its paths over links of its own, see [`inner`].
+//! An NRM with an inner network routes its paths over links of its own, see [`inner`]. A CRM may reserve single
+//! servers, see [`servers`].
 //!
 //! Left out: compacting the log by dropping what has ended. Source: design.md "Two-phase reservation"; pending
 //! transfers of TigerBeetle; NSI Connection Service 2.1; docs/adr/0005-modify.md.
@@ -57,6 +58,9 @@ mod record;
 #[cfg(test)]
 mod room_tests;
 #[cfg(test)]
+mod server_tests;
+mod servers;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod version_tests;
@@ -66,8 +70,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, DiskSpace, Now, ResourceId, Span, Time, TransactionId,
-    Window, limits,
+    Amount, BootTime, CoordinatorName, DiskSpace, Now, Reason, Refusal, ResourceId, Span, Time,
+    TransactionId, Window, limits,
 };
 
 pub use self::admission::Question;
@@ -83,6 +87,8 @@ pub use self::inner::{
 pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::overlap::Overlaps;
 pub use self::record::{ParticipantRecord, TransactionEnd};
+pub use self::servers::{IdleServer, SegmentServers, SiteServers, granted_servers};
+use self::servers::{ServerSites, disclosed_footprint};
 use crate::core::{Core, ReplayError};
 use crate::digest::BookingSet;
 use crate::disk_gate::DiskGate;
@@ -94,12 +100,14 @@ use crate::update::ChangeLog;
 #[derive(Debug, Clone)]
 pub struct Participant {
     config: ParticipantConfig,
-    /// The timetables of all configured resources, of all inner links, and of all retired resources.
+    /// The timetables of all configured resources, of all inner links and servers, and of all retired resources.
     timetables: BTreeMap<ResourceId, Timetable>,
     /// Resources that are no longer configured although the log has a hold of them. Their timetables have no capacity.
     retired: BTreeSet<ResourceId>,
     /// The inner links. They have timetables, but from outside they are no resources.
     links: BTreeSet<ResourceId>,
+    /// The by-server sites. Their servers have timetables, but are no resources from outside.
+    servers: ServerSites,
     entries: BTreeMap<TransactionId, Entry>,
     /// For each booking that is being replaced: the hold that will replace it.
     replacing: BTreeMap<TransactionId, TransactionId>,
@@ -129,9 +137,13 @@ impl Participant {
     pub fn new(config: ParticipantConfig) -> Self {
         let links =
             config.inside.as_ref().map(|inside| inside.links().to_vec()).unwrap_or_default();
-        let timetables = (config.resources.iter())
-            .chain(&links)
-            .map(|(resource, capacity)| (resource.clone(), Timetable::new(*capacity)))
+        let servers = ServerSites::new(&config.servers);
+        let hidden = servers.names().map(|name| (name, Amount(1)));
+        let hidden = links.iter().map(|(link, capacity)| (link, *capacity)).chain(hidden);
+        let disclosed = config.resources.iter().map(|(resource, capacity)| (resource, *capacity));
+        let timetables = disclosed
+            .chain(hidden)
+            .map(|(resource, capacity)| (resource.clone(), Timetable::new(capacity)))
             .collect();
         let count = disclosure::count(&config.resources);
         Self {
@@ -141,6 +153,7 @@ impl Participant {
             timetables,
             retired: BTreeSet::new(),
             links: links.into_iter().map(|(link, _)| link).collect(),
+            servers,
             entries: BTreeMap::new(),
             replacing: BTreeMap::new(),
             overlaps: Overlaps::default(),
@@ -161,7 +174,13 @@ impl Participant {
     /// free from then on.
     fn next_change(&self, window: Window) -> Option<Time> {
         let own = self.config.resources.iter().filter_map(|(name, _)| self.timetables.get(name));
-        own.filter_map(|timetable| timetable.next_relief(window.start())).min()
+        let relief = own.filter_map(|timetable| timetable.next_relief(window.start()));
+        relief.chain(self.next_idle_server(window)).min()
+    }
+
+    /// Does a resource of this name exist that nobody outside may book: an inner link or a server?
+    fn is_hidden(&self, resource: &ResourceId) -> bool {
+        self.links.contains(resource) || self.servers.has(resource)
     }
 
     /// Every transaction that it has ever heard of, by id.
@@ -170,11 +189,11 @@ impl Participant {
         &self.entries
     }
 
-    /// The timetable of a configured resource. `None` for retired resources and inner links, which nobody
-    /// outside may see.
+    /// The timetable of a configured resource. `None` for retired resources, and for inner links and servers,
+    /// which nobody outside may book by name.
     #[must_use]
     pub fn timetable(&self, resource: &ResourceId) -> Option<&Timetable> {
-        let hidden = self.retired.contains(resource) || self.links.contains(resource);
+        let hidden = self.retired.contains(resource) || self.is_hidden(resource);
         self.timetables.get(resource).filter(|_| !hidden)
     }
 
@@ -226,11 +245,7 @@ impl Participant {
         if let Some(answer) = self.room.refuse(&order, &self.config.name) {
             return reply(token, answer);
         }
-        let chosen = match self.refusal_of(&order, now) {
-            Some(refusal) => Err(Box::new(refusal)),
-            None => self.route_inside(&order, now),
-        };
-        let InnerChoice { inner, moves } = match chosen {
+        let InnerChoice { inner, servers, moves } = match self.choose_inside(&order, now) {
             Ok(chosen) => chosen,
             Err(refusal) => {
                 let answer = Answer::Refused((*refusal).clone());
@@ -250,19 +265,33 @@ impl Participant {
             records.push(record);
         }
         if order.one_way {
-            return self.book_at_once(records, order, inner, token, now);
+            return self.book_at_once(records, order, inner, servers, token, now);
         }
-        let first_start = self.to_take(&order, inner.as_deref()).start();
+        let first_start = self.to_take(&order, inner.as_deref(), &servers).start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
         let hard = self.config.policy.hard;
         let hard = first_start.map_or(hard, |start| hard.min(before(start)));
         let hard = hard.max(limits::HOLD_HARD_MIN);
         let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(ask_by(hard));
-        let answer = Answer::Held { expires_in: hard };
-        let record = ParticipantRecord::Held { order, soft, hard, at: now, inner };
+        let granted = granted_servers(&order.segments, &servers);
+        let answer = Answer::Held { expires_in: hard, servers: granted };
+        let record = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers };
         self.must_apply(&record);
         records.push(record);
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
+    }
+
+    /// Admits an order, and chooses what it takes of inner links and servers.
+    fn choose_inside(&self, order: &HoldOrder, now: Now) -> Result<InnerChoice, Box<Refusal>> {
+        let order = self.in_whole_servers(order);
+        if let Some(refusal) = self.refusal_of(&order, now) {
+            // A server that is taken says more than a site that has too few.
+            let is_short = refusal.reason == Reason::InsufficientCapacity;
+            let servers = is_short.then(|| self.choose_servers(&order, now).err()).flatten();
+            return Err(servers.unwrap_or_else(|| Box::new(refusal)));
+        }
+        let servers = self.choose_servers(&order, now)?;
+        Ok(InnerChoice { servers, ..self.route_inside(&order, now)? })
     }
 
     /// Books a one-way hold that fits: Held and Booked in one append.
@@ -271,25 +300,34 @@ impl Participant {
         mut records: Vec<ParticipantRecord>,
         order: HoldOrder,
         inner: Option<Vec<InnerRoute>>,
+        servers: Vec<SegmentServers>,
         token: Token<Answer>,
         now: Now,
     ) -> Step {
         // The same answer as to a repeated Hold of a booking: nothing expires any more.
         let lasts = limits::HOLD_HARD_MIN;
         let (txn, by) = (order.txn.clone(), Cause::Coordinator(order.coordinator.clone()));
-        let held = ParticipantRecord::Held { order, soft: lasts, hard: lasts, at: now, inner };
+        let granted = granted_servers(&order.segments, &servers);
+        let (soft, hard) = (lasts, lasts);
+        let held = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers };
         let booked = ParticipantRecord::Booked { txn, by, at: now };
         for record in [held, booked] {
             self.must_apply(&record);
             records.push(record);
         }
-        let answer = Answer::Held { expires_in: lasts };
+        let answer = Answer::Held { expires_in: lasts, servers: granted };
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
     /// What a hold of this order takes now: only what goes beyond the booking that it replaces, if any.
-    fn to_take(&self, order: &HoldOrder, inner: Option<&[InnerRoute]>) -> Footprint {
-        let whole = Footprint::of(&order.segments).and(inner_footprint(&order.segments, inner));
+    fn to_take(
+        &self,
+        order: &HoldOrder,
+        inner: Option<&[InnerRoute]>,
+        servers: &[SegmentServers],
+    ) -> Footprint {
+        let whole = disclosed_footprint(&order.segments, servers);
+        let whole = whole.and(inner_footprint(&order.segments, inner));
         match self.own(order.replaces.as_ref()) {
             Some(own) => whole.beyond(&own),
             None => whole,
@@ -424,6 +462,9 @@ impl Core for Participant {
     fn apply(&mut self, record: &ParticipantRecord) -> Result<(), ReplayError> {
         // The step that wrote the record has checked it against the inventory of that time. Today's inventory
         // may be smaller, but it cannot revoke what was promised.
+        if planted::is(Bug::ServersChosenAgain) {
+            return self.fold(&self.with_servers_chosen_again(record), Timetable::restore);
+        }
         self.fold(record, Timetable::restore)
     }
 
@@ -441,6 +482,7 @@ impl Core for Participant {
 
     fn check_invariants(&self) -> Result<(), String> {
         let mut fold: BTreeMap<&ResourceId, Timetable> = BTreeMap::new();
+        let mut servers = ServerSites::new(&self.config.servers);
         for (resource, timetable) in &self.timetables {
             timetable.check_invariants().map_err(|error| format!("I1: {resource}: {error}"))?;
             fold.insert(resource, Timetable::new(timetable.capacity()));
@@ -467,8 +509,11 @@ impl Core for Participant {
                 timetable
                     .restore(layer, segment.window, segment.amount)
                     .map_err(|error| format!("I1: {txn}: {error}"))?;
+                servers.take(segment).map_err(|error| format!("I1: {txn}: {error}"))?;
             }
         }
+        self.servers.check(&servers)?;
+        self.check_servers()?;
         self.check_routes()?;
         self.check_promised()?;
         self.check_kept()?;

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
@@ -14,12 +15,12 @@ use coalloc_common::{
 };
 use coalloc_net::client::check_address;
 use coalloc_net::convert::{
-    path_resources, price_from_wire, service_levels, span_from_wire, topology_of_descriptions,
-    update_policy_from_wire,
+    declared_servers, path_resources, price_from_wire, service_levels, span_from_wire,
+    topology_of_descriptions, update_policy_from_wire,
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_proto::v1;
-use coalloc_protocol::participant::{HoldPolicy, InnerRouter};
+use coalloc_protocol::participant::{HoldPolicy, InnerRouter, SiteServers};
 use coalloc_protocol::update::UpdatePolicy;
 
 /// The kind of an RM; it is also the kind that its ledger has.
@@ -107,6 +108,8 @@ pub struct RmConfig {
     /// Percent of what is free that each user may take. A user who is not listed may take the smallest of
     /// these shares.
     pub levels: BTreeMap<UserName, u32>,
+    /// The by-server sites of a CRM.
+    pub servers: BTreeMap<ResourceId, SiteServers>,
     /// The router over the inner network of an NRM; `None`: each path is one link of its own.
     pub inside: Option<Arc<dyn InnerRouter>>,
     /// The inner network as it was configured. It is part of the epoch of updates, because it decides what is
@@ -137,7 +140,8 @@ impl RmConfig {
             let allowed = format!("1 to {}", limits::RM_RESOURCES_MAX);
             return Err(InvalidField::new(field, count, allowed));
         }
-        let inventory = with_prices(inventory)?;
+        let mut inventory = with_prices(inventory)?;
+        let servers = servers(&mut inventory)?;
         let coordinators = peers(coordinators)?;
         let description = v1::DescribeResponse {
             name: inventory.name,
@@ -152,6 +156,7 @@ impl RmConfig {
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;
+        check_server_names(&resources, &servers)?;
         let kinds = ResourceKinds::all(kind.usual()).with(kinds_at_sites(&topology));
         Ok(Self {
             kind,
@@ -164,6 +169,7 @@ impl RmConfig {
             policy,
             levels: BTreeMap::new(),
             inside: None,
+            servers,
             inner: None,
             profiles: Profiles::default(),
         })
@@ -222,6 +228,37 @@ fn with_prices(mut inventory: Inventory) -> Result<Inventory, InvalidField> {
         own.get_or_insert_with(|| price.clone());
     }
     Ok(inventory)
+}
+
+/// The servers of every by-server site. What they have together becomes the CPUs of the site.
+fn servers(inventory: &mut Inventory) -> Result<BTreeMap<ResourceId, SiteServers>, InvalidField> {
+    let (mut each, mut count) = (BTreeMap::new(), 0);
+    for (index, site) in inventory.sites.iter_mut().enumerate() {
+        let field = format!("inventory.sites[{index}]");
+        let Some(declared) = declared_servers(&field, site)? else { continue };
+        let name = ResourceId::parse(&format!("{field}.name"), &site.name)?;
+        let names: Vec<ResourceId> = declared.servers.into_iter().map(|one| one.name).collect();
+        count += names.len();
+        let most = limits::SERVERS_MAX as usize;
+        check_range("inventory.sites", count, 0..=most, "servers of all sites")?;
+        let cpus_each = declared.cpus_each;
+        site.cpus = cpus_each * names.len() as u64;
+        each.insert(name, SiteServers { cpus_each, names });
+    }
+    Ok(each)
+}
+
+/// Checks that no server has the name of another resource, or of a server of another site.
+fn check_server_names(
+    resources: &[(ResourceId, Amount)],
+    servers: &BTreeMap<ResourceId, SiteServers>,
+) -> Result<(), InvalidField> {
+    let mut seen: BTreeSet<&ResourceId> = resources.iter().map(|(name, _)| name).collect();
+    let twice = servers.values().flat_map(|site| &site.names).find(|name| !seen.insert(name));
+    twice.map_or(Ok(()), |name| {
+        let allowed = "a name for each server (SITE/NAME) that nothing else here has";
+        Err(InvalidField::new("inventory.sites", name, allowed))
+    })
 }
 
 /// The inventory as a topology of its own, so that every check of the federation's topology is made early.

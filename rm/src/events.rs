@@ -12,15 +12,17 @@ use coalloc_net::convert::{booking_to_wire, span_to_wire};
 use coalloc_net::resource_manager::{BookingChange, progress};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
-use coalloc_protocol::message::{Cause, HoldOrder};
-use coalloc_protocol::participant::{Participant, ParticipantRecord, TransactionEnd};
+use coalloc_protocol::message::{Cause, GrantedServers, HoldOrder};
+use coalloc_protocol::participant::{
+    Participant, ParticipantRecord, TransactionEnd, granted_servers,
+};
 
 /// Events for every state change of every transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct BookingEvents;
 
-/// The orders that were held, by transaction. A transaction that was never held has none.
-pub type Orders = BTreeMap<TransactionId, HoldOrder>;
+/// What was held, by transaction. A transaction that was never held has nothing.
+pub type Orders = BTreeMap<TransactionId, (HoldOrder, Vec<GrantedServers>)>;
 
 impl Events<Participant> for BookingEvents {
     type Message = v1::WatchBookingsResponse;
@@ -32,8 +34,10 @@ impl Events<Participant> for BookingEvents {
 
     fn facts(records: &[Entry<ParticipantRecord>], core: &Participant) -> Orders {
         let unsaid = records.iter().filter_map(|entry| unsaid(&entry.record));
-        let order =
-            |txn: &TransactionId| Some((txn.clone(), core.entries().get(txn)?.order.clone()?));
+        let order = |txn: &TransactionId| {
+            let entry = core.entries().get(txn)?;
+            Some((txn.clone(), (entry.order.clone()?, entry.granted_servers())))
+        };
         unsaid.filter_map(order).collect()
     }
 
@@ -65,35 +69,45 @@ const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
 /// The state change that a record describes; `None` when it is not about a transaction's state.
 fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> {
     use v1::BookingState as S;
-    let of_coordinator = |order: &HoldOrder, state| {
-        let booking = booking_to_wire(&order.txn, &order.coordinator, Some(order), state);
+    let of_coordinator = |order: &HoldOrder, servers: &[GrantedServers], state| {
+        let booking = booking_to_wire(&order.txn, &order.coordinator, Some(order), servers, state);
         (booking, cause(&Cause::Coordinator(order.coordinator.clone())))
     };
     Some(match record {
         // How a booking is routed over the inner network is not disclosed.
         ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => return None,
-        ParticipantRecord::Held { order, hard, at, .. } => {
-            let (booking, cause) = of_coordinator(order, S::Held);
+        ParticipantRecord::Held { order, hard, at, servers, .. } => {
+            let servers = granted_servers(&order.segments, servers);
+            let (booking, cause) = of_coordinator(order, &servers, S::Held);
             let booking = v1::Booking { expires_in: Some(span_to_wire(*hard)), ..booking };
             BookingChange { booking, cause, refusal: None, at: *at }
         }
         ParticipantRecord::Refused { order, refusal, at } => {
-            let (booking, cause) = of_coordinator(order, S::Refused);
+            let (booking, cause) = of_coordinator(order, &[], S::Refused);
             BookingChange { booking, cause, refusal: Some(refusal.clone()), at: *at }
         }
         ParticipantRecord::Booked { txn, by, at } => {
-            let order = orders.get(txn);
+            let (order, servers) = held(orders, txn);
             // What is booked was held before, so there is an order, which names the coordinator.
             let coordinator = order.map(|order| order.coordinator.clone());
             let coordinator = coordinator.unwrap_or_else(|| CoordinatorName::composed(""));
-            let booking = booking_to_wire(txn, &coordinator, order, S::Booked);
+            let booking = booking_to_wire(txn, &coordinator, order, servers, S::Booked);
             BookingChange { booking, cause: cause(by), refusal: None, at: *at }
         }
         ParticipantRecord::Ended { txn, coordinator, ending, by, at } => {
-            let booking = booking_to_wire(txn, coordinator, orders.get(txn), ended(*ending));
+            let (order, servers) = held(orders, txn);
+            let booking = booking_to_wire(txn, coordinator, order, servers, ended(*ending));
             BookingChange { booking, cause: cause(by), refusal: None, at: *at }
         }
     })
+}
+
+/// What a transaction has held, and its servers.
+fn held<'a>(
+    orders: &'a Orders,
+    txn: &TransactionId,
+) -> (Option<&'a HoldOrder>, &'a [GrantedServers]) {
+    orders.get(txn).map_or((None, &[]), |(order, servers)| (Some(order), servers))
 }
 
 /// The state of a booking that has ended.

@@ -5,6 +5,7 @@
 //! * [`service`]: the gRPC handlers. They convert, post to the participant's owner, and wait.
 //! * [`shell`]: the participant's owner, its ledger, and its questions to coordinators.
 //! * [`publisher`]: sends updates of profiles to coordinators that may watch them.
+//! * [`servers`]: searches the idle servers of by-server sites.
 //! * [`events`]: turns the participant's records into events for those who watch bookings.
 //! * [`meters`]: what a scrape of metrics reads of the participant.
 //! * [`daemon`]: all of this as one process.
@@ -16,5 +17,6 @@ pub mod daemon;
 pub mod events;
 pub mod meters;
 pub mod publisher;
+pub mod servers;
 pub mod service;
 pub mod shell;

@@ -79,6 +79,21 @@ impl Publisher {
         self.told.profiles.coordinators.contains(coordinator)
     }
 
+    /// Checks that a coordinator may see what is free over time.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED when it may not.
+    pub fn check_may_watch(&self, coordinator: &CoordinatorName) -> Result<(), Status> {
+        if self.may_watch(coordinator) {
+            return Ok(());
+        }
+        tracing::warn!(%coordinator, "may not watch profiles here");
+        Err(status::denied(format!(
+            "coordinator {coordinator} may not watch profiles here, nor search servers: \
+             `profiles.coordinators` of the resource manager's configuration does not list it"
+        )))
+    }
+
     /// A stream of updates for as long as the client and this daemon live.
     ///
     /// # Errors
@@ -90,13 +105,7 @@ impl Publisher {
     ) -> Result<Watch<v1::WatchProfilesResponse>, Status> {
         let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator);
         let coordinator = coordinator.map_err(|error| status::invalid(&error))?;
-        if !self.may_watch(&coordinator) {
-            tracing::warn!(%coordinator, "may not watch profiles here");
-            return Err(status::denied(format!(
-                "coordinator {coordinator} may not watch profiles here: `profiles.coordinators` of \
-                 the resource manager's configuration does not list it"
-            )));
-        }
+        self.check_may_watch(&coordinator)?;
         let asked = wire.policy.as_ref();
         let asked = asked.map(|wire| convert::update_policy_from_wire("policy", wire)).transpose();
         let asked = asked.map_err(|error| status::invalid(&error))?;

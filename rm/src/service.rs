@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status};
 
 use crate::events::{BookingEvents, ended};
 use crate::publisher::Publisher;
+use crate::servers::{ServerCatalog, ServerSearch};
 use crate::shell::Handle;
 
 /// The handlers of the service.
@@ -27,17 +28,15 @@ pub struct RmService {
     handle: Handle,
     description: v1::DescribeResponse,
     publisher: Publisher,
+    servers: ServerCatalog,
 }
 
 impl RmService {
     /// Handlers that answer Describe with `description`.
     #[must_use]
-    pub const fn new(
-        handle: Handle,
-        description: v1::DescribeResponse,
-        publisher: Publisher,
-    ) -> Self {
-        Self { handle, description, publisher }
+    pub fn new(handle: Handle, description: v1::DescribeResponse, publisher: Publisher) -> Self {
+        let servers = ServerCatalog::of(&description.sites);
+        Self { handle, description, publisher, servers }
     }
 
     fn call(&self, meant: &str, txn: &str, coordinator: &str) -> Result<TransactionCall, Status> {
@@ -57,6 +56,16 @@ impl ResourceManager for RmService {
         request: Request<v1::WatchProfilesRequest>,
     ) -> Result<Response<Self::WatchProfilesStream>, Status> {
         Ok(Response::new(self.publisher.watch(request.get_ref())?))
+    }
+
+    async fn find_servers(
+        &self,
+        request: Request<v1::FindServersRequest>,
+    ) -> Result<Response<v1::FindServersResponse>, Status> {
+        let wire = request.get_ref();
+        let search = ServerSearch::read(wire)?;
+        self.publisher.check_may_watch(&search.coordinator)?;
+        Ok(Response::new(self.servers.search(&self.handle, &wire.site, search).await?))
     }
 
     async fn watch_bookings(
@@ -248,6 +257,7 @@ fn booking(txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
         }
         Phase::Booked | Phase::Refused(_) | Phase::Ended(_) => None,
     };
-    let booking = convert::booking_to_wire(txn, &entry.coordinator, entry.order.as_ref(), state);
+    let (order, servers) = (entry.order.as_ref(), entry.granted_servers());
+    let booking = convert::booking_to_wire(txn, &entry.coordinator, order, &servers, state);
     v1::Booking { expires_in, ..booking }
 }

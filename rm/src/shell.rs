@@ -33,6 +33,7 @@ pub fn participant(config: &RmConfig) -> Participant {
         policy: config.policy,
         levels: config.levels.clone(),
         inside: config.inside.clone(),
+        servers: config.servers.clone(),
     })
     .with_changes_kept(config.profiles.changes_kept)
 }
@@ -63,9 +64,17 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
-            "{name} is a path in one of the ledger's bookings but an inner link in the \
-             configuration, or the other way round ({txn}): rename it in the configuration, or \
-             release the booking first"
+            "{name} is a path or site in one of the ledger's bookings but an inner link or a server \
+             in the configuration, or the other way round ({txn}): rename it in the configuration, \
+             or release the booking first"
+        );
+        return Err(DaemonError::Ledger(text));
+    }
+    if let Some((txn, site)) = participant.without_servers(host.now()) {
+        let text = format!(
+            "site {site} has servers in the configuration, but a booking in the ledger has CPUs of \
+             it without servers ({txn}): release the booking first, or take the servers out of the \
+             configuration"
         );
         return Err(DaemonError::Ledger(text));
     }

@@ -31,10 +31,10 @@ use crate::world::{Trace, World};
 /// The version of this generator. Raise it with every change after which a seed makes another world: a change
 /// of [`topology`], [`workload`] or [`accidents`], or of where the world draws random numbers. Version 1 was
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
-/// ledgers that are made anew, and meddlers. An entry of the [`corpus`] stays under the version that found
+/// ledgers that are made anew, and meddlers. Version 5 has by-server sites. An entry of the [`corpus`] stays under the version that found
 /// it, because its seed means another world under any other version. So raising the version ends the replay
 /// of all entries before it.
-pub const GENERATOR: u32 = 4;
+pub const GENERATOR: u32 = 5;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

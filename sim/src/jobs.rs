@@ -104,7 +104,14 @@ pub fn run(
 /// The first setting that is not acceptable.
 pub fn check(settings: &JobsSettings, swf: &SwfTrace) -> Result<(), InvalidField> {
     settings.check()?;
-    SelectedJobs::of(swf, &settings.selection()).map(|_| ())
+    let selected = SelectedJobs::of(swf, &settings.selection())?;
+    match settings.planner {
+        // Seeds draw starts, and never submissions.
+        JobPlanner::Online => {
+            online::check(&selected.jobs(settings, 1), selected.servers, settings)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Gives every job a start on this many servers.

@@ -258,6 +258,7 @@ impl ScriptRunner {
             policy,
             levels: BTreeMap::new(),
             inside: None,
+            servers: BTreeMap::new(),
         })
     }
 
@@ -319,7 +320,13 @@ impl ScriptRunner {
             }
             segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate { segments, order, details: Details::default(), one_way };
+        let candidate = Candidate {
+            segments,
+            order,
+            details: Details::default(),
+            one_way,
+            servers: BTreeMap::new(),
+        };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

@@ -207,6 +207,32 @@ fn trace_show_says_what_takes_part() {
     }
 }
 
+/// The experiments of the program name real logs. By name, a missing log is an error; with `--all`, what needs
+/// it is left out, and told.
+#[test]
+fn without_the_logs_of_a_shipped_experiment_all_others_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        let ran = command.args(["sim", "run"]).args(words).env_remove("COALLOC_TRACES");
+        let ran = ran.output().unwrap();
+        (ran.status.code(), shown(&ran))
+    };
+    let (code, said) = run(&["castillo-2009-waits", "--out", &path("named")]);
+    assert_eq!(code, Some(6), "{said}");
+    let missing = "there is no trace KTH-SP2-1996-2-raw.swf.gz: no folder was named; name its folder \
+                   with --traces DIR or COALLOC_TRACES";
+    assert!(said.contains("castillo-2009-waits.yaml:") && said.contains(missing), "{said}");
+    assert!(!Path::new(&path("named")).exists(), "something was written");
+
+    // A small run has a trace that comes with the program, whatever is in the folder of traces.
+    let (code, said) = run(&["castillo-2009-waits", "--small", "--out", &path("small")]);
+    assert_eq!(code, Some(0), "{said}");
+    let report = std::fs::read_to_string(folder.path().join("small/report.md")).unwrap();
+    assert!(report.contains("tiny") && !report.contains("left out"), "{report}");
+}
+
 /// A real log, and the points of an experiment on it.
 struct Log {
     file: &'static str,

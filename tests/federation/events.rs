@@ -45,6 +45,7 @@ fn make(seed: u64) -> Result<World, String> {
             },
             levels: BTreeMap::new(),
             inside: None,
+            servers: BTreeMap::new(),
         })?;
     }
     let name = CoordinatorName::composed("grc");
@@ -84,7 +85,13 @@ fn candidate(world: &mut World) -> Candidate {
         let segment = Segment { resource: ResourceId::composed("a"), amount, window };
         segments.insert(RmName::composed(format!("rm-{rm}")), vec![segment]);
     }
-    Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
+    Candidate {
+        segments,
+        order: Vec::new(),
+        details: Details::default(),
+        one_way: false,
+        servers: BTreeMap::new(),
+    }
 }
 
 /// The events of a node's log from a given record on, with facts of the fold of that log.

@@ -9,7 +9,7 @@ use coalloc_proto::v1::{self, ReservationState as State};
 use crate::harness::{Federation, Setup, eventually, pair};
 
 /// Runs `coalloc` against the coordinator; returns its exit code and everything it prints.
-fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
     command.args(words);
     match words[0] {

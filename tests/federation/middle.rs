@@ -176,4 +176,11 @@ impl ResourceManager for Middle {
     ) -> Result<Response<v1::ListBookingsResponse>, Status> {
         self.inner.clone().list_bookings(request.into_inner()).await
     }
+
+    async fn find_servers(
+        &self,
+        request: Request<v1::FindServersRequest>,
+    ) -> Result<Response<v1::FindServersResponse>, Status> {
+        self.inner.clone().find_servers(request.into_inner()).await
+    }
 }

@@ -58,7 +58,7 @@ fn coalloc(federation: &Federation, words: &[&str]) -> (Option<i32>, String) {
 }
 
 /// Stops a daemon, changes its ledger, and starts the daemon again.
-async fn with_ledger_changed(
+pub(crate) async fn with_ledger_changed(
     federation: &mut Federation,
     name: &str,
     change: impl FnOnce(&std::path::Path),
@@ -77,7 +77,7 @@ fn files(ledger: &std::path::Path) -> Vec<std::path::PathBuf> {
     all.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&name)).collect()
 }
 
-fn lose(ledger: &std::path::Path) {
+pub(crate) fn lose(ledger: &std::path::Path) {
     let files = files(ledger);
     assert!(!files.is_empty());
     files.iter().for_each(|file| std::fs::remove_file(file).unwrap());

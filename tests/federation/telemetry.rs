@@ -134,16 +134,21 @@ impl Watched {
 
     /// The samples that a daemon shows, each with its labels in the order of their names.
     async fn scrape(&self, daemon: &str) -> Scrape {
-        let (head, body) = get(&self.metrics[daemon], "/metrics").await;
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        assert!(head.contains("application/openmetrics-text"), "{head}");
-        assert!(body.ends_with("# EOF\n"), "{body}");
-        Scrape(body)
+        scrape(&self.metrics[daemon]).await
     }
 }
 
+/// The samples at an address.
+pub(crate) async fn scrape(address: &str) -> Scrape {
+    let (head, body) = get(address, "/metrics").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    Scrape(body)
+}
+
 /// Adds lines to the `daemon` part of a configuration.
-fn tell(federation: &Federation, name: &str, told: &str) {
+pub(crate) fn tell(federation: &Federation, name: &str, told: &str) {
     let file = federation.dir.path().join(format!("{name}.yaml"));
     let text = std::fs::read_to_string(&file).unwrap();
     let ledger = format!("ledger: {name}.ledger");
@@ -161,11 +166,11 @@ async fn get(address: &str, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-struct Scrape(String);
+pub(crate) struct Scrape(String);
 
 impl Scrape {
     /// The sum of all samples of a name whose labels include these.
-    fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let wanted: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{v}\"")).collect();
         let mut sum = 0.0;
         for line in self.0.lines().filter(|line| !line.starts_with('#')) {

@@ -177,7 +177,7 @@ async fn a_lower_coordinator_killed_between_held_and_commit_keeps_its_promise() 
     eventually("it is back and says what it said", || async {
         let order = order.clone();
         tree.rm("grc-1").hold(order).await.is_ok_and(|answer| {
-            let held = v1::hold_response::Answer::Held(first);
+            let held = v1::hold_response::Answer::Held(first.clone());
             answer.into_inner().answer == Some(held)
         })
     })

@@ -234,6 +234,7 @@ fn big_ledger(federation: &Federation) {
             replaces: None,
             keeps_old: false,
             one_way: false,
+            servers: None,
         };
         let refusal = Refusal::new(Reason::InsufficientCapacity, "x".repeat(300));
         ParticipantRecord::Refused { order, refusal, at }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_sim::experiment::file::{self, Axis, text_of};
+use coalloc_sim::experiment::file::{self, text_of};
 use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::shipped::{FILES, SHIPPED, named};
 
 use super::clock::TIMES;
 use super::models::metrics;
 use super::source::load;
-use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
 
 /// The experiments that come with the program
@@ -66,10 +66,7 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
         return Ok(Answer::done(source.text));
     }
     // This checks the settings. An experiment can be shown without its traces.
-    let missing = match source.prepare(false, args.traces.as_deref()) {
-        Err(failure) if failure.exit != Exit::NotFound => return Err(failure),
-        prepared => prepared.err(),
-    };
+    let missing = source.prepare(false, args.traces.as_deref())?.missing;
     let experiment = &source.experiment;
     let points = experiment.points(false).len() as u64;
     let mut out = format!("{}: {}\n", experiment.name, experiment.title);
@@ -86,7 +83,7 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
         points * seeds.count
     );
     for axis in &experiment.sweep {
-        let labels: Vec<String> = axis.values.iter().map(Axis::label_of).collect();
+        let labels = axis.labels(false);
         let path = axis.path.as_deref().unwrap_or("several settings");
         let _ = writeln!(out, "  {:<14} {}  ({path})", axis.name, labels.join(", "));
     }
@@ -116,8 +113,11 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     for (name, about) in others {
         let _ = writeln!(out, "  {name:<22} {about}");
     }
-    if let Some(missing) = missing {
-        let _ = writeln!(out, "\nIt cannot run yet\n  {missing}");
+    if !missing.is_empty() {
+        out += "\nIt cannot run yet\n";
+    }
+    for problem in missing.keys() {
+        let _ = writeln!(out, "  {problem}");
     }
     Ok(Answer::done(out))
 }

@@ -66,7 +66,7 @@ pub fn prepare(
             // Without the trace first: a mistake in the file is easier to mend than a missing trace.
             settings.check().map_err(ModelError::from)?;
             let file = traces.find(&settings.trace).map_err(|error| {
-                let (exit, problem) = error.told();
+                let (exit, problem) = error.exit_and_problem();
                 Mistake { exit, ..Mistake::new("trace".to_owned(), problem) }
             })?;
             jobs::check(&settings, &file.trace).map_err(ModelError::from)?;

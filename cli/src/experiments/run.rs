@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Experiment files, or names of experiments that come with the program
     #[arg(value_name = "FILE", required_unless_present = "all", conflicts_with = "all")]
     files: Vec<String>,
-    /// Every experiment that comes with the program
+    /// Every experiment that comes with the program; runs whose trace is missing are left out
     #[arg(long)]
     all: bool,
     /// The folder for the results; created if it does not exist
@@ -78,7 +78,7 @@ pub async fn run(args: &RunArgs) -> Result<Answer, Failure> {
 
 fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     let here = InstalledSolvers::find(Arc::clone(stop));
-    let ready = checked(args, &here)?;
+    let (ready, skipped) = checked(args, &here)?;
     let programs: Arc<dyn Programs> = Arc::new(here);
     let traced = match (&args.trace, &ready[..]) {
         (None, _) => None,
@@ -129,7 +129,7 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
         [one] => {
             markdown::summary(one.ready.experiment(), &one.state().results, &how(args, &one.ready))
         }
-        several => table(several, &tallies),
+        several => table(several, &tallies) + &skipped,
     };
     let known: usize = works.iter().map(|work| work.known).sum();
     let all: usize = works.iter().map(|work| work.state().results.len()).sum();
@@ -157,14 +157,26 @@ fn how(args: &RunArgs, ready: &RunnableExperiment) -> markdown::RunDescription {
     markdown::RunDescription { small: args.small, seeds, asked: args.seeds, left_out }
 }
 
-/// Checks every experiment that was asked for, and the folder that it may write to.
-fn checked(args: &RunArgs, here: &InstalledSolvers) -> Result<Vec<RunnableExperiment>, Failure> {
+/// Checks every experiment that was asked for, and the folder that it may write to. With `--all`, experiments
+/// without any of their traces are skipped; each has a line in the text.
+fn checked(
+    args: &RunArgs,
+    here: &InstalledSolvers,
+) -> Result<(Vec<RunnableExperiment>, String), Failure> {
     let shipped = || SHIPPED.iter().map(|shipped| shipped.name.to_owned()).collect();
     let names: Vec<String> = if args.all { shipped() } else { args.files.clone() };
     let several = names.len() > 1;
-    let mut all: Vec<RunnableExperiment> = Vec::new();
+    let (mut all, mut skipped): (Vec<RunnableExperiment>, _) = (Vec::new(), String::new());
+    let traces = args.traces.as_deref();
     for name in &names {
-        let ready = RunnableExperiment::load(name, args.small, args.seeds, args.traces.as_deref())?;
+        let loaded = RunnableExperiment::load(name, args.small, args.seeds, traces, args.all);
+        let ready = match loaded {
+            Err(failure) if args.all && failure.exit == Exit::NotFound => {
+                skipped += &format!("{name}: {failure}; left out\n");
+                continue;
+            }
+            loaded => loaded?,
+        };
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
@@ -175,7 +187,7 @@ fn checked(args: &RunArgs, here: &InstalledSolvers) -> Result<Vec<RunnableExperi
         let folder = if several { args.out.join(own) } else { args.out.clone() };
         all.push(ready.into_folder(&folder, here)?);
     }
-    Ok(all)
+    Ok((all, skipped))
 }
 
 /// Writes everything that is made from the results; each file is replaced completely, or stays as it was.
@@ -238,4 +250,57 @@ fn table(works: &[RunningExperiment], tallies: &[Tally]) -> String {
         work.ready.left_out.iter().map(move |line| format!("{name}: {line}\n"))
     });
     text::finish(&table) + &left_out.collect::<String>()
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_sim::experiment::shipped::FILES;
+
+    use super::*;
+
+    /// `--all` with these traces: the experiments that would run, and what is said of those that would not.
+    fn all_with(traces: &Path) -> (Vec<RunnableExperiment>, String) {
+        let args = RunArgs {
+            files: Vec::new(),
+            all: true,
+            out: traces.join("out"),
+            small: false,
+            seeds: Some(1),
+            traces: Some(traces.to_owned()),
+            jobs: None,
+            png: false,
+            trace: None,
+            at: Vec::new(),
+            check: false,
+        };
+        checked(&args, &InstalledSolvers::find(Arc::default())).unwrap()
+    }
+
+    #[test]
+    fn what_has_no_trace_is_left_out_of_all_and_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ready, skipped) = all_with(folder.path());
+        assert_eq!(ready.len() + 4, SHIPPED.len(), "{skipped}");
+        let lines: Vec<&str> = skipped.lines().collect();
+        let place = folder.path().join("KTH-SP2-1996-2-raw.swf.gz");
+        assert!(
+            lines[0].starts_with("castillo-2009-waits: castillo-2009-waits.yaml:"),
+            "{skipped}"
+        );
+        let looked = format!("looked for {};", place.display());
+        assert!(lines.iter().all(|line| line.ends_with("; left out")), "{skipped}");
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.contains(&looked)), "{skipped}");
+
+        let (_, tiny) = FILES.iter().find(|(path, _)| *path == "tiny.swf").unwrap();
+        std::fs::write(place, tiny).unwrap();
+        let (ready, skipped) = all_with(folder.path());
+        assert_eq!((ready.len(), skipped.as_str()), (SHIPPED.len(), ""));
+        let waits = ready.iter().find(|ready| ready.experiment().name == "castillo-2009-waits");
+        let waits = waits.unwrap();
+        assert_eq!((waits.points.len(), waits.left_out.len()), (5, 2), "{:?}", waits.left_out);
+        for (line, log) in waits.left_out.iter().zip(["CTC", "HPC2N"]) {
+            let is_said = line.contains(log) && line.ends_with("; left out: 5 of 15 points");
+            assert!(is_said, "{log}: {line}");
+        }
+    }
 }

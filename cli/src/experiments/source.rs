@@ -33,6 +33,15 @@ pub struct Source {
     document: Document<Experiment>,
 }
 
+/// The points of an experiment, each with a model that is ready to run.
+#[derive(Debug, Default)]
+pub struct PreparedPoints {
+    /// The points whose trace, if they have one, is there.
+    pub points: Vec<(Point, PreparedModel)>,
+    /// What is missing, in words, each with the number of points that cannot run without it.
+    pub missing: BTreeMap<String, usize>,
+}
+
 /// Reads an experiment by the path of its file, or by the name of one that comes with the program.
 ///
 /// # Errors
@@ -147,16 +156,12 @@ impl Source {
     /// the experiment and in `traces`.
     ///
     /// # Errors
-    /// The first setting that its model does not accept, with the line of the setting; [`Exit::NotFound`] when
-    /// a trace is missing.
-    pub fn prepare(
-        &self,
-        small: bool,
-        traces: Option<&Path>,
-    ) -> Result<Vec<(Point, PreparedModel)>, Failure> {
+    /// The first setting that its model does not accept, with the line of the setting. A trace that is missing
+    /// is none: its points are counted.
+    pub fn prepare(&self, small: bool, traces: Option<&Path>) -> Result<PreparedPoints, Failure> {
         let traces = TraceFolders::new(self.folder.as_deref(), traces);
-        let points = self.experiment.points(small).into_iter();
-        let ready = |point: Point| {
+        let mut all = PreparedPoints::default();
+        for point in self.experiment.points(small) {
             let prepared = prepare(self.experiment.model, &point.settings, &traces);
             let prepared = prepared.map_err(|mistake| {
                 let field = self.experiment.field_of_setting(&point, &mistake.field);
@@ -167,10 +172,16 @@ impl Source {
                 };
                 let failure = at(&self.document, &field, &format!("{which}{}", mistake.problem));
                 Failure { exit: mistake.exit, ..failure }
-            })?;
-            Ok((point, prepared))
-        };
-        points.map(ready).collect()
+            });
+            match prepared {
+                Ok(prepared) => all.points.push((point, prepared)),
+                Err(failure) if failure.exit == Exit::NotFound => {
+                    *all.missing.entry(failure.to_string()).or_default() += 1;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(all)
     }
 
     /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not, the

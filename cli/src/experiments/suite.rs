@@ -21,7 +21,7 @@ use super::clock::{Clock, is_timed};
 use super::head::Head;
 use super::models::PreparedModel;
 use super::programs::InstalledSolvers;
-use super::source::{Source, load};
+use super::source::{PreparedPoints, Source, load};
 use super::store::{Run, Store, fill, look};
 use super::{metrics, stage};
 use crate::kit::exit::{Exit, Failure};
@@ -33,8 +33,8 @@ pub struct RunnableExperiment {
     pub source: Source,
     /// Every point, with settings that the model accepts.
     pub points: Vec<(Point, PreparedModel)>,
-    /// One line for each program that this machine does not have, with the points that are left out because
-    /// of it.
+    /// One line for each trace or program that this machine does not have, with the points that are left out
+    /// because of it.
     pub left_out: Vec<String>,
     /// The seeds of every point.
     pub seeds: Range<u64>,
@@ -45,15 +45,17 @@ pub struct RunnableExperiment {
 
 impl RunnableExperiment {
     /// Reads and checks an experiment; `seeds` replaces its number of seeds, and `traces` is a folder of
-    /// traces of jobs.
+    /// traces of jobs. Points whose trace is missing are left out, if `leaves_out` says so.
     ///
     /// # Errors
-    /// The first mistake in the experiment.
+    /// The first mistake in the experiment; [`Exit::NotFound`] when a trace is missing and may not be, or no
+    /// point is left.
     pub fn load(
         name: &str,
         small: bool,
         seeds: Option<u64>,
         traces: Option<&Path>,
+        leaves_out: bool,
     ) -> Result<Self, Failure> {
         let mut source = load(name)?;
         if let Some(seeds) = seeds {
@@ -61,11 +63,20 @@ impl RunnableExperiment {
             source.check()?;
         }
         metrics::check(&source)?;
-        let points = source.prepare(small, traces)?;
+        let PreparedPoints { points, missing } = source.prepare(small, traces)?;
+        if let Some(problem) = missing.keys().next()
+            && (!leaves_out || points.is_empty())
+        {
+            return Err(Failure::new(Exit::NotFound, problem));
+        }
+        let all = points.len() + missing.values().sum::<usize>();
+        let left_out =
+            missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points"));
+        let left_out = left_out.collect();
         let own = &source.experiment;
         let head = Head::of(&own.name, own.model, small, &source.essence(small, &points));
         let seeds = own.seeds(small);
-        Ok(Self { source, points, left_out: Vec::new(), seeds, folder: PathBuf::new(), head })
+        Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
     }
 
     /// Sets the folder for the results.
@@ -79,7 +90,7 @@ impl RunnableExperiment {
         let runs = look(folder, &self.head, &self.source.text)?;
         let results = self.results(runs);
         let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
-        self.left_out = here.leave_out(&mut self.points, is_done);
+        self.left_out.extend(here.leave_out(&mut self.points, is_done));
         if self.points.is_empty() {
             let text = format!("{}\nno point is left to run", self.left_out.join("\n"));
             return Err(Failure::new(Exit::NotFound, text));

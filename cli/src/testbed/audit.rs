@@ -158,6 +158,7 @@ pub fn judge(heard: &FederationReport, journal: Option<&[journal::Entry]>) -> Au
     if !heard.lower.is_empty() {
         checks.push(rules::promises_are_kept(&heard.testimonies, &heard.lower));
     }
+    checks.extend(rules::one_holder(&all, &reservations));
     checks.extend(rules::all_agree(&heard.coordinators));
     if let Some(entries) = journal {
         let kept = heard.coordinators.iter().map(|one| (one.name.as_str(), &one.reservations[..]));

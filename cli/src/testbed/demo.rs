@@ -8,6 +8,7 @@
 
 pub mod readback;
 pub mod report;
+pub mod servers;
 pub mod torus;
 pub mod traffic;
 pub mod workload;
@@ -93,6 +94,7 @@ pub struct DemoArgs {
 /// Demos of another kind.
 #[derive(Debug, Clone, Subcommand)]
 enum DemoKind {
+    Servers(servers::ServersArgs),
     Torus(torus::TorusArgs),
 }
 
@@ -101,8 +103,10 @@ enum DemoKind {
 /// When the federation does not come up, a daemon does not answer, or the demo is interrupted. The daemons
 /// are stopped in each case.
 pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
-    if let Some(DemoKind::Torus(args)) = &args.what {
-        return torus::run(args).await;
+    match &args.what {
+        Some(DemoKind::Servers(args)) => return servers::run(args).await,
+        Some(DemoKind::Torus(args)) => return torus::run(args).await,
+        None => {}
     }
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,

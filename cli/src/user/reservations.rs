@@ -7,6 +7,7 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs, all_reservations};
 use crate::kit::text;
 use crate::user::wording::reservation::{describe, is_being_planned};
+use crate::user::wording::servers;
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -160,7 +161,8 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     text::align_right(&mut table, &[5]);
     for one in reservations {
         let plan = one.plan.clone().unwrap_or_default();
-        let sites: Vec<&str> = plan.placements.iter().map(|site| site.at.as_str()).collect();
+        let sites = plan.placements.iter().map(|site| servers::counted(&site.at, &one.servers));
+        let sites: Vec<String> = sites.collect();
         let booked = one.plan.is_some();
         let window = text::window(plan.window.as_ref());
         let why = one.refusal.as_ref().map(text::refusal).unwrap_or_default();

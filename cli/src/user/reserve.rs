@@ -74,7 +74,8 @@ fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
 }
 
 /// What the user can do when the answer was lost.
-fn what_to_do(request_id: &str) -> String {
+#[must_use]
+pub fn what_to_do(request_id: &str) -> String {
     // The advice is not "send it again": times relative to now would make a different request.
     format!("ask `coalloc show {request_id}`: the request may still be going on")
 }

@@ -11,3 +11,4 @@ pub mod owed;
 pub mod plan;
 pub mod refusal;
 pub mod reservation;
+pub mod servers;

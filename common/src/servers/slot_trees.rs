@@ -31,7 +31,7 @@ use crate::time::{Span, Time, Window};
 
 mod median_tree;
 
-use median_tree::{ByStart, MedianTree};
+use median_tree::{ByStart, MedianTree, Secondary as _};
 
 /// Where idle periods without an end are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,6 +90,14 @@ impl Meter {
     }
 }
 
+/// Idle periods by the trees in which they belong.
+#[derive(Default)]
+struct PlacedPeriods {
+    tails: Vec<IdlePeriod>,
+    slots: Vec<Vec<IdlePeriod>>,
+    later: BTreeMap<(Time, ServerIndex), Time>,
+}
+
 /// An index of idle periods in one two-dimensional tree for each slot.
 #[derive(Debug, Clone)]
 pub struct SlotTrees {
@@ -124,38 +132,11 @@ impl SlotTrees {
         })
     }
 
-    /// What the trees have done since they were made.
-    #[must_use]
-    pub fn operations(&self) -> Operations {
-        Operations { visited: self.meter.visited.get(), changed: self.meter.changed.get() }
-    }
-
     /// First instant after the last slot.
     #[must_use]
     pub fn horizon(&self) -> Time {
         let slots = i64::try_from(self.trees.len()).unwrap_or(i64::MAX);
         self.first.saturating_add(self.config.slot.saturating_mul(slots))
-    }
-
-    /// Drops the slots that have ended by now, and makes as many new ones at the horizon.
-    pub fn advance(&mut self, now: Time) {
-        while self.first.saturating_add(self.config.slot) <= now {
-            self.trees.pop_front();
-            self.trees.push_back(MedianTree::default());
-            self.first = self.first.saturating_add(self.config.slot);
-            let (horizon, last) = (self.horizon(), self.trees.len() - 1);
-            let within = self.later.range(..(horizon, ServerIndex(0)));
-            let within: Vec<IdlePeriod> =
-                within.map(|(&(start, server), &end)| IdlePeriod { server, start, end }).collect();
-            for period in within {
-                if !self.is_apart(period) {
-                    self.trees[last].insert(period, &self.meter);
-                }
-                if period.end <= horizon {
-                    self.later.remove(&(period.start, period.server));
-                }
-            }
-        }
     }
 
     /// The medians at the root of a slot's primary tree, and of its secondary tree.
@@ -195,6 +176,34 @@ impl SlotTrees {
         first..last + 1
     }
 
+    /// Where each period belongs.
+    fn placed(&self, periods: &[IdlePeriod]) -> PlacedPeriods {
+        let mut placed =
+            PlacedPeriods { slots: vec![Vec::new(); self.trees.len()], ..PlacedPeriods::default() };
+        for &period in periods {
+            if period.end > self.horizon() {
+                placed.later.insert((period.start, period.server), period.end);
+            }
+            if self.is_apart(period) {
+                placed.tails.push(period);
+                continue;
+            }
+            for slot in self.slots_of(period) {
+                placed.slots[slot].push(period);
+            }
+        }
+        placed
+    }
+
+    /// Builds all trees of these periods.
+    fn build(&mut self, periods: &[IdlePeriod]) {
+        let PlacedPeriods { tails, slots, later } = self.placed(periods);
+        self.later = later;
+        self.tails = MedianTree::of(&tails, &self.meter);
+        self.trees.clear();
+        self.trees.extend(slots.iter().map(|slot| MedianTree::of(slot, &self.meter)));
+    }
+
     fn insert(&mut self, period: IdlePeriod) {
         if period.end > self.horizon() {
             self.later.insert((period.start, period.server), period.end);
@@ -223,14 +232,18 @@ impl SlotTrees {
 impl IdleIndex for SlotTrees {
     fn fill(&mut self, servers: u32) {
         self.servers = servers;
-        for server in (0..servers).map(ServerIndex) {
-            self.insert(IdlePeriod { server, start: Time::MIN, end: Time::MAX });
-        }
+        let always = |server| IdlePeriod { server, start: Time::MIN, end: Time::MAX };
+        self.build(&(0..servers).map(ServerIndex).map(always).collect::<Vec<IdlePeriod>>());
     }
 
     fn take(&mut self, period: IdlePeriod, window: Window) {
         self.remove(period);
         period.around(window).into_iter().flatten().for_each(|part| self.insert(part));
+    }
+
+    /// Builds each tree once, which takes seconds where one change after the other takes hours.
+    fn take_all(&mut self, _: &[(IdlePeriod, Window)], left: &[IdlePeriod]) {
+        self.build(left);
     }
 
     fn give(&mut self, period: IdlePeriod, window: Window) {
@@ -269,22 +282,34 @@ impl IdleIndex for SlotTrees {
         [tail, among, beyond].into_iter().flatten().min()
     }
 
-    fn check(&self, periods: &[IdlePeriod]) -> Result<(), String> {
-        let mut tails = Vec::new();
-        let mut slots = vec![Vec::new(); self.trees.len()];
-        let mut later = BTreeMap::new();
-        for &period in periods {
-            if period.end > self.horizon() {
-                later.insert((period.start, period.server), period.end);
-            }
-            if self.is_apart(period) {
-                tails.push(period);
-                continue;
-            }
-            for slot in self.slots_of(period) {
-                slots[slot].push(period);
+    /// Drops the slots that have ended by now, and makes as many new ones at the horizon.
+    fn advance(&mut self, now: Time) {
+        while self.first.saturating_add(self.config.slot) <= now {
+            self.trees.pop_front();
+            self.trees.push_back(MedianTree::default());
+            self.first = self.first.saturating_add(self.config.slot);
+            let (horizon, last) = (self.horizon(), self.trees.len() - 1);
+            let within = self.later.range(..(horizon, ServerIndex(0)));
+            let within: Vec<IdlePeriod> =
+                within.map(|(&(start, server), &end)| IdlePeriod { server, start, end }).collect();
+            for period in within {
+                if !self.is_apart(period) {
+                    self.trees[last].insert(period, &self.meter);
+                }
+                if period.end <= horizon {
+                    self.later.remove(&(period.start, period.server));
+                }
             }
         }
+    }
+
+    fn operations(&self) -> Option<Operations> {
+        let Meter { visited, changed } = &self.meter;
+        Some(Operations { visited: visited.get(), changed: changed.get() })
+    }
+
+    fn check(&self, periods: &[IdlePeriod]) -> Result<(), String> {
+        let PlacedPeriods { tails, slots, later } = self.placed(periods);
         if later != self.later {
             return Err("the periods that end after the horizon are not those kept".to_owned());
         }

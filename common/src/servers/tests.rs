@@ -162,8 +162,8 @@ impl PlainLists {
 enum Op {
     Take(usize, Window),
     Give(usize, Window),
-    /// Time goes on: slots that have ended are dropped.
-    Advance(i64),
+    /// Time goes on: slots that have ended are dropped, and all of the past, if so said.
+    Advance(i64, bool),
 }
 
 fn windows() -> impl Strategy<Value = Window> {
@@ -175,7 +175,7 @@ fn ops(servers: usize) -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         10 => (0..servers, windows()).prop_map(|(server, window)| Op::Take(server, window)),
         8 => (0..servers, windows()).prop_map(|(server, window)| Op::Give(server, window)),
-        1 => (1..6_i64).prop_map(Op::Advance),
+        1 => (1..6_i64, any::<bool>()).prop_map(|(by, forget)| Op::Advance(by, forget)),
     ];
     prop::collection::vec(op, 1..60)
 }
@@ -186,15 +186,17 @@ fn index_against_lists<I: IdleIndex + Clone>(
     index: I,
     ops: &[Op],
     asked: &[(Window, usize)],
-    advance: impl Fn(&mut I, Time),
 ) -> Result<Vec<Vec<IdlePeriod>>, TestCaseError> {
     let mut table = ServerTimetable::new(u32::try_from(servers).unwrap(), index);
     let mut lists = PlainLists(vec![[false; INSTANTS as usize]; servers]);
     let (mut now, mut answers) = (0, Vec::new());
     for op in ops {
-        if let Op::Advance(by) = op {
+        if let Op::Advance(by, forget) = op {
             now = (now + by).min(INSTANTS - 2);
-            advance(table.index_mut(), at(now));
+            match forget {
+                true => table.forget_before(at(now)),
+                false => table.advance(at(now)),
+            }
         }
         let from_now = |window: &Window| Window::new(window.start().max(at(now)), window.end());
         match op {
@@ -220,7 +222,7 @@ fn index_against_lists<I: IdleIndex + Clone>(
                 let given = table.give(index, window);
                 prop_assert_eq!(given.is_ok(), lists.change(*server, window, false));
             }
-            Op::Advance(_) => {}
+            Op::Advance(..) => {}
         }
         prop_assert_eq!(table.check_invariants(), Ok(()));
         for (window, wanted) in asked {
@@ -266,7 +268,26 @@ fn compare<I: IdleIndex>(
         let others = servers.iter().filter(|server| !worst.contains(server)).map(slack).max();
         prop_assert!(others.is_none() || best_of_worst.is_none() || best_of_worst >= others);
     }
+    let others: BTreeSet<ServerIndex> = servers.iter().copied().step_by(2).collect();
+    let beside = servers.iter().copied().filter(|server| !others.contains(server));
+    for choice in [Choice::Paper, Choice::First, Choice::BestFit, Choice::WorstFit] {
+        let found = table.find_beside(&others, window, wanted, choice);
+        prop_assert_eq!(found.is_some(), beside.clone().count() >= wanted);
+        let found: BTreeSet<ServerIndex> = found.into_iter().flatten().collect();
+        prop_assert!(found.is_empty() || found.len() == wanted);
+        prop_assert!(found.iter().all(|one| servers.contains(one) && !others.contains(one)));
+    }
     let length = window.length().as_us();
+    let together = [ServerIndex(0), ServerIndex(1), ServerIndex(4)];
+    let are_idle = |start: &i64| {
+        let end = (start + length).min(INSTANTS);
+        let idle = lists.idle(super::tests::window(*start, end));
+        together.iter().all(|server| idle.contains(server))
+    };
+    // Beyond the model everything is idle.
+    let first = (window.start().as_us()..INSTANTS).find(are_idle).unwrap_or(INSTANTS);
+    let found = table.first_start_together(&together, Span::from_us(length), window.start());
+    prop_assert_eq!(found, Some(at(first)));
     let within = Window::new(window.start(), at(INSTANTS)).unwrap();
     for step in [0, 1, 4] {
         let first = table.first_start(wanted, Span::from_us(length), within, Span::from_us(step));
@@ -280,23 +301,59 @@ fn compare<I: IdleIndex>(
     Ok(())
 }
 
+/// What is taken at once is what is taken one after the other.
+fn at_once<I: IdleIndex + Clone>(
+    index: &I,
+    taken: &[(usize, Window)],
+) -> Result<(), TestCaseError> {
+    let mut one_by_one = ServerTimetable::new(5, index.clone());
+    let (mut all, mut refused) = (Vec::new(), None);
+    for &(server, window) in taken {
+        let server = ServerIndex(u32::try_from(server).unwrap());
+        match one_by_one.take(server, window) {
+            Ok(()) => all.push((server, window)),
+            Err(taken) => {
+                let until_here = [&all[..], &[(server, window)]].concat();
+                refused = refused.or(Some((until_here, taken)));
+            }
+        }
+    }
+    let whole = ServerTimetable::with_taken(5, &all, index.clone()).unwrap();
+    prop_assert_eq!(whole.check_invariants(), Ok(()));
+    prop_assert_eq!(&whole.idle, &one_by_one.idle);
+    if let Some((until_there, taken)) = refused {
+        let refusal = ServerTimetable::with_taken(5, &until_there, index.clone()).err();
+        prop_assert_eq!(refusal, Some(taken));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn many_are_taken_at_once_as_one_after_the_other(
+        taken in prop::collection::vec((0..5_usize, windows()), 0..30),
+    ) {
+        at_once(&PeriodTree::new(), &taken)?;
+        at_once(&SlotBits::new(at(0), Span::from_us(7), 9, 5).unwrap(), &taken)?;
+        for tails in [Tails::Apart, Tails::Printed] {
+            at_once(&SlotTrees::new(slots(7, 10, tails), 5).unwrap(), &taken)?;
+        }
+    }
 
     #[test]
     fn every_index_says_what_plain_lists_say(
         ops in ops(5),
         asked in prop::collection::vec((windows(), 1..6_usize), 1..4),
     ) {
-        let stay = |_: &mut PeriodTree, _| {};
-        let tree = index_against_lists(5, PeriodTree::new(), &ops, &asked, stay)?;
+        let tree = index_against_lists(5, PeriodTree::new(), &ops, &asked)?;
         let bits = SlotBits::new(at(0), Span::from_us(7), 9, 5).unwrap();
-        let bits = index_against_lists(5, bits, &ops, &asked, |_, _| {})?;
+        let bits = index_against_lists(5, bits, &ops, &asked)?;
         prop_assert_eq!(&tree, &bits);
         for (tails, slot) in [(Tails::Apart, 7), (Tails::Printed, 7), (Tails::Printed, 1)] {
             let trees = SlotTrees::new(slots(slot, 70 / usize::try_from(slot).unwrap(), tails), 5);
-            let advance = |trees: &mut SlotTrees, now| trees.advance(now);
-            let trees = index_against_lists(5, trees.unwrap(), &ops, &asked, advance)?;
+            let trees = index_against_lists(5, trees.unwrap(), &ops, &asked)?;
             prop_assert_eq!(&tree, &trees);
         }
     }

@@ -74,6 +74,17 @@ impl<const L: usize, const N: usize> Breakpoints<L, N> {
         });
     }
 
+    /// Removes the breakpoints before an instant, but for the last of them. It gets the level that was
+    /// there, so the levels from it on stay the same.
+    pub(super) fn forget_before(&mut self, time: Time) {
+        let mut past: Vec<(Time, Level)> = self.walk().take_while(|(at, _)| *at < time).collect();
+        let Some((last, level)) = past.pop().filter(|_| !past.is_empty()) else { return };
+        for (at, _) in past {
+            self.tree.edit(at, |_| None);
+        }
+        self.tree.edit(last, |_| (level != Level::ZERO).then_some(level));
+    }
+
     /// Checks the structure, and that every breakpoint has a change.
     pub(super) fn check(&self) -> Result<(), String> {
         self.tree.check()?;

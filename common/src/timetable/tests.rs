@@ -239,6 +239,16 @@ fn tree_against_list<const L: usize, const N: usize>(
         let after = list.range(from + 1..).map(|(&time, _)| (at(time), level_at(&list, time)));
         prop_assert!(walk.by_ref().eq(after));
     }
+    for now in [-1, 0, 20, 45, 90] {
+        let mut left = tree.clone();
+        left.forget_before(at(now));
+        prop_assert_eq!(left.check(), Ok(()));
+        let mut walk = left.walk_after(at(now));
+        prop_assert_eq!(walk.level(), level_at(&list, now));
+        let after = list.range(now + 1..).map(|(&time, _)| (at(time), level_at(&list, time)));
+        prop_assert!(walk.by_ref().eq(after));
+        prop_assert!(left.tree.count() <= list.range(now..).count() + 1, "the past is forgotten");
+    }
     for (&time, delta) in &list {
         tree.change(at(time), Level { held: -delta.held, booked: -delta.booked });
         prop_assert_eq!(tree.check(), Ok(()));
@@ -447,6 +457,19 @@ fn what_is_restored_beyond_the_capacity_stays_and_admits_nothing_beside_it() {
     assert_eq!(table.overcommitted(Time::MIN), None);
     assert_eq!(table.check_invariants(), Ok(()));
     table.add(Layer::Held, window(15, 30), Amount(1)).unwrap();
+}
+
+#[test]
+fn what_is_forgotten_is_no_longer_over() {
+    let mut table = Timetable::new(Amount(4));
+    table.restore(Layer::Booked, window(10, 20), Amount(7)).unwrap();
+    table.restore(Layer::Held, window(10, 40), Amount(2)).unwrap();
+    table.forget_before(at(25));
+    assert_eq!(table.overcommitted(at(25)), None);
+    assert_eq!(table.check_invariants(), Ok(()));
+    assert_eq!(table.free_min(window(25, 50)), Amount(2));
+    table.remove(Layer::Held, window(25, 40), Amount(2)).unwrap();
+    assert_eq!(table.free_min(window(25, 50)), Amount(4));
 }
 
 #[test]

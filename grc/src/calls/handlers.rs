@@ -211,6 +211,29 @@ impl CoordinatorRpc for GrcService {
         self.differences(request.get_ref()).await.map(Response::new)
     }
 
+    async fn search_servers(
+        &self,
+        request: Request<v1::SearchServersRequest>,
+    ) -> Result<Response<v1::SearchServersResponse>, Status> {
+        self.search_now(request.get_ref()).await.map(Response::new)
+    }
+
+    async fn allocate(
+        &self,
+        request: Request<v1::AllocateRequest>,
+    ) -> Result<Response<v1::AllocateResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let about = CallSubject("request", &id);
+        let whole = async move { service.allocate_whole(wire).await };
+        let (reservation, starts_tried) = match patient(about, whole).await? {
+            Some(outcome) => outcome,
+            None => (about.still(self.still(&id).await)?, 0),
+        };
+        Ok(Response::new(v1::AllocateResponse { reservation: Some(reservation), starts_tried }))
+    }
+
     async fn repair(
         &self,
         request: Request<v1::RepairRequest>,

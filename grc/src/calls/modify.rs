@@ -235,18 +235,15 @@ impl GrcService {
         let look = move |coordinator: &Coordinator| {
             let found = coordinator.find(&wanted);
             let above = found.is_some_and(|found| found.parent_transaction.is_some());
-            let task = found.is_some_and(|found| receipt::is_task(&found.notes));
-            (found.map(CurrentBooking::of), coordinator.planning(&wanted).is_some(), (above, task))
+            let kind = found.and_then(|found| unchangeable(&found.notes));
+            (found.map(CurrentBooking::of), coordinator.planning(&wanted).is_some(), (above, kind))
         };
         match self.handle.read(look).await? {
             (_, _, (true, _)) => {
                 let text = "it belongs to a parent coordinator; only that one may change it";
                 Err(status::denied(text))
             }
-            (_, _, (_, true)) => {
-                let text = "it is a task, and tasks are not changed: release it and submit another";
-                Err(status::precondition("task", id, text))
-            }
+            (_, _, (_, Some((kind, text)))) => Err(status::precondition(kind, id, text)),
             (Some(standing), ..) => Ok(standing),
             (None, true, _) => {
                 let text = format!("{id} is still being planned; nothing was done, ask again");
@@ -308,6 +305,7 @@ impl GrcService {
                 order: Vec::new(),
                 details: kept::co_allocation(&wire).into(),
                 one_way: false,
+                servers: BTreeMap::new(),
             }
         });
         let candidates = candidates.collect();
@@ -371,6 +369,16 @@ impl JobPlanner for ChangePlanner<'_> {
         let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
         Ok(Planned { outcome, replans: None, notes })
     }
+}
+
+/// What a reservation is that cannot be changed, by its notes, and what to do instead.
+fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
+    if receipt::is_task(notes) {
+        let text = "it is a task, and tasks are not changed: release it and submit another";
+        return Some(("task", text));
+    }
+    let text = "it is an allocation of servers, and allocations are not changed: release it and allocate again";
+    view::is_allocation(notes).then_some(("allocation", text))
 }
 
 /// Checks who wants which change. These are the first checks of a modify call.

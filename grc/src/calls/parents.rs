@@ -5,13 +5,15 @@
 //! a link between its ends. The usual planner plans it ([`planning`]), and the coordinator core tries it; the core is
 //! the participant in the parent's transaction. Neither inner paths nor inner names are disclosed, not even in a
 //! refusal. The pure part of all this is in [`coalloc_plan::abstracted`]. What the coordinator holds for parents is
-//! listed and can be watched, like the bookings of an RM ([`bookings`], [`listing`]).
+//! listed and can be watched, like the bookings of an RM ([`bookings`], [`listing`]). Servers of by-server sites have
+//! the same names on both levels ([`servers`]).
 //!
 //! Left out: more than one plan for a hold. If others were faster, it is planned once more.
 
 mod bookings;
 mod listing;
 mod planning;
+mod servers;
 mod snapshot;
 
 use coalloc_common::service_level;
@@ -61,6 +63,9 @@ impl ParentService {
 
     /// A refusal in terms of what the parent may see.
     async fn outward(&self, refusal: &Refusal, order: &HoldOrder) -> Result<Refusal, Status> {
+        if let Some(of_server) = servers::outward(refusal, order) {
+            return Ok(of_server);
+        }
         let txn = order.txn.clone();
         let tried = move |core: &Coordinator| {
             core.reservation_for_parent(&txn).and_then(|known| known.candidate.clone())
@@ -150,6 +155,13 @@ impl ResourceManager for ParentService {
         _: Request<v1::WatchProfilesRequest>,
     ) -> Result<Response<Self::WatchProfilesStream>, Status> {
         Err(Status::unimplemented("a coordinator serves no profiles"))
+    }
+
+    async fn find_servers(
+        &self,
+        request: Request<v1::FindServersRequest>,
+    ) -> Result<Response<v1::FindServersResponse>, Status> {
+        self.found_servers(request.get_ref()).await.map(Response::new)
     }
 
     async fn watch_bookings(

@@ -4,12 +4,12 @@
 //! transaction of the core. Where an RM has lost the booking of a reservation that has begun, only the rest of the
 //! booking is made again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{
-    Amount, InvalidField, Now, RequestId, ReservationId, RmName, Segment, Time, TransactionId,
-    UserName, Window, limits,
+    Amount, InvalidField, Now, RequestId, ReservationId, ResourceId, RmName, Segment, Time,
+    TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::{plan_digest, segments_to_wire, time_to_wire, user_name};
 use coalloc_net::status;
@@ -19,6 +19,7 @@ use coalloc_protocol::coordinator::{
     Candidate, ChangeTicket, Coordinator, CoordinatorInput, Difference, Differs, DisownReply,
     Repair, Reservation, State,
 };
+use coalloc_protocol::message::GrantedServers;
 use tonic::Status;
 
 use crate::calls::service::{CallSubject, GrcService, patient};
@@ -163,6 +164,26 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
     again
 }
 
+/// At the RMs in `lost`, wants the servers that the reservation had there: its user was told so. If a site has several
+/// grants, one wish cannot say which servers are for which of them, and the RM chooses.
+fn with_same_servers(
+    mut candidate: Candidate,
+    lost: &[RmName],
+    had: &BTreeMap<RmName, Vec<GrantedServers>>,
+) -> Candidate {
+    for (rm, granted) in had.iter().filter(|(rm, _)| lost.contains(rm)) {
+        let again = candidate.segments.get(rm).map_or(&[][..], Vec::as_slice);
+        let again: Vec<&ResourceId> = again.iter().map(|segment| &segment.resource).collect();
+        let granted: Vec<_> = granted.iter().filter(|of| again.contains(&&of.site)).collect();
+        let sites: BTreeSet<&ResourceId> = granted.iter().map(|of| &of.site).collect();
+        if sites.len() == granted.len() {
+            let picked = granted.iter().flat_map(|of| &of.servers).cloned().collect();
+            candidate.servers.entry(rm.clone()).or_default().picked = picked;
+        }
+    }
+    candidate
+}
+
 impl GrcService {
     /// The differences that the last comparisons found, or if the client wants fresh ones, those of a comparison now.
     pub(crate) async fn differences(
@@ -250,10 +271,14 @@ impl GrcService {
         let lost: Vec<RmName> = self.federation.names().into_iter().filter(has_lost).collect();
         let Now { wall: now, .. } = self.handle.now();
         let wanted = id.clone();
-        let booked = move |core: &Coordinator| core.find(wanted.as_str())?.candidate.clone();
+        let booked = move |core: &Coordinator| {
+            let known = core.find(wanted.as_str())?;
+            Some((known.candidate.clone()?, known.servers.clone()))
+        };
         let booked = self.handle.read(booked).await?;
-        let booked = booked.ok_or_else(|| status::not_found("reservation", id.as_str()))?;
-        let candidate = again(&booked, &lost, now);
+        let missing = || status::not_found("reservation", id.as_str());
+        let (booked, servers) = booked.ok_or_else(missing)?;
+        let candidate = with_same_servers(again(&booked, &lost, now), &lost, &servers);
         let ticket = ChangeTicket {
             reservation: id.clone(),
             change: change.clone(),
@@ -329,6 +354,7 @@ mod tests {
             order: Vec::new(),
             details: kept::task(&kept).into(),
             one_way: false,
+            servers: BTreeMap::new(),
         };
         let again = again(&booked, std::slice::from_ref(&rm), at(40));
         let rest = &again.segments[&rm];

@@ -4,6 +4,7 @@
 //! Left out: the attempts themselves, which the coordinator core makes (`coalloc_protocol::coordinator`); changes
 //! ([`crate::calls::modify`]) and tasks ([`crate::calls::tasks`]), which share [`crate::node::conversation`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalloc_common::{Refusal, RmName, TransactionId};
@@ -48,19 +49,29 @@ impl GrcService {
         request: Option<&v1::CoAllocationRequest>,
         options: Option<&v1::PlanOptions>,
     ) -> Result<(Arc<Snapshot>, Admitted), Status> {
+        let now = self.handle.now().wall;
+        let admitted = admission::read(request, options, self.defaults, now)?;
+        let check = |federation: &Snapshot| admission::check_places(&admitted, federation);
+        let (federation, ()) = self.settled_on(check).await?;
+        Ok((federation, admitted))
+    }
+
+    /// The federation on which a call is planned, and what `check` makes of it. If the check finds a mistake, it is
+    /// made again on descriptions that were asked for after the call came.
+    pub(crate) async fn settled_on<T>(
+        &self,
+        check: impl Fn(&Snapshot) -> Result<T, Status>,
+    ) -> Result<(Arc<Snapshot>, T), Status> {
         let federation = self.federation.settled().await;
         let _admission = traces::part("admission");
-        let (asked, now) = (Instant::now(), self.handle.now().wall);
-        let admitted = admission::read(request, options, self.defaults, now)?;
-        let Err(unknown) = admission::check_places(&admitted, &federation) else {
-            return Ok((federation, admitted));
-        };
-        if unknown.code() != tonic::Code::InvalidArgument {
-            return Err(unknown);
+        let asked = Instant::now();
+        match check(&federation) {
+            Err(mistake) if mistake.code() == tonic::Code::InvalidArgument => {
+                let (fresh, _) = self.federation.younger_than(asked).await;
+                check(&fresh).map(|checked| (fresh, checked))
+            }
+            checked => checked.map(|checked| (federation, checked)),
         }
-        let (fresh, _) = self.federation.younger_than(asked).await;
-        admission::check_places(&admitted, &fresh)?;
-        Ok((fresh, admitted))
     }
 
     /// Hops 3 and 4: queries the RMs, then plans. Where the `refusals` of earlier attempts leave less than the RMs
@@ -259,5 +270,6 @@ pub(crate) fn candidate(
         order: options.solver.hold_order(&federation.topology, request, plan),
         details,
         one_way: false,
+        servers: BTreeMap::new(),
     }
 }

@@ -220,7 +220,8 @@ mod tests {
             window: Window::starting(start, Span::from_secs(60)).unwrap(),
         };
         let segments = BTreeMap::from([(RmName::composed("crm"), vec![segment])]);
-        Candidate { segments, order: Vec::new(), one_way: false, details: String::new().into() }
+        let (details, servers) = (String::new().into(), BTreeMap::new());
+        Candidate { segments, order: Vec::new(), one_way: false, details, servers }
     }
 
     /// Plans this many jobs, and panics at the next.

@@ -231,7 +231,16 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let new = Change::new(State::Confirmed, what, *at).booked(*version);
             Change { refusal: Some(refusal), ..new }
         }
-        CoordinatorRecord::Decided { txn, decision, refusal, state, expires_in, version, at } => {
+        CoordinatorRecord::Decided {
+            txn,
+            decision,
+            refusal,
+            state,
+            expires_in,
+            version,
+            at,
+            ..
+        } => {
             let what = match decision {
                 Decision::Commit => "all hold; it will be booked",
                 Decision::Abort => "this attempt is over; its holds are dropped",

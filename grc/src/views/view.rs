@@ -1,7 +1,9 @@
 //! Reservations as users see them.
 
 use coalloc_common::{BootTime, Now, Span, Time};
-use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire, window_from_wire};
+use coalloc_net::convert::{
+    granted_to_wire, refusal_to_wire, span_to_wire, time_to_wire, window_from_wire,
+};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket,
@@ -24,6 +26,23 @@ pub fn notes(
     let options = options.map(|options| v1::PlanOptions { alternatives: None, ..options.clone() });
     let options = options.filter(|options| *options != v1::PlanOptions::default());
     serde_json::json!({ "unreachable": names, "request": request, "options": options }).to_string()
+}
+
+/// The same for an allocation: the RMs that were missing, and what was requested.
+#[must_use]
+pub fn allocation_notes(
+    unreachable: &[coalloc_common::RmName],
+    request: &v1::AllocateRequest,
+) -> String {
+    let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
+    serde_json::json!({ "unreachable": names, "allocation": request }).to_string()
+}
+
+/// Are these the notes of an allocation?
+#[must_use]
+pub fn is_allocation(notes: &str) -> bool {
+    let notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    notes["allocation"].is_object()
 }
 
 /// The planning options of a reservation, from its notes. `None` if the notes have none, as in ledgers of older
@@ -101,6 +120,10 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         change: reservation.change.as_ref().map(change),
         options: options(&reservation.notes),
         given_up: reservation.given_up.iter().map(given_up).collect(),
+        servers: (reservation.servers.iter())
+            .flat_map(|(rm, granted)| granted_to_wire(Some(rm), granted))
+            .collect(),
+        allocation: serde_json::from_value(notes["allocation"].clone()).ok(),
         ..v1::Reservation::default()
     }
 }

@@ -11,7 +11,7 @@ use coalloc_common::{
 };
 use coalloc_proto::v1;
 
-use super::{inner_network, price_from_wire, segments_from_wire, span_from_wire};
+use super::{inner_network, price_from_wire, segments_from_wire, site_cpus, span_from_wire};
 
 /// Unit value of a resource that has none of its own.
 const UNIT_VALUE_DEFAULT: u64 = 1;
@@ -109,7 +109,7 @@ fn add_sites(
             compute: Some(Compute {
                 rm: rm.clone(),
                 resource: ResourceId::parse(&format!("{field}.name"), &site.name)?,
-                capacity: Cpus(site.cpus),
+                capacity: Cpus(site_cpus(&field, site)?),
                 unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
                 price: price(&field, site.price.as_ref(), default_price)?,
                 quality: site.quality.unwrap_or(limits::QUALITY_FULL),
@@ -161,7 +161,8 @@ pub fn others_to_wire(vertex: &Vertex) -> Vec<v1::SiteResource> {
 pub fn site_resources(site: &v1::Site) -> Vec<(String, u64)> {
     let known = others("site", site).unwrap_or_default();
     let others = known.into_values().map(|own| (own.resource.to_string(), own.capacity.0));
-    std::iter::once((site.name.clone(), site.cpus)).chain(others).collect()
+    let cpus = site_cpus("site", site).unwrap_or(site.cpus);
+    std::iter::once((site.name.clone(), cpus)).chain(others).collect()
 }
 
 fn add_exchange(topology: &mut Topology, field: &str, name: &str) -> Result<(), InvalidField> {

@@ -4,11 +4,11 @@
 
 use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, limits};
 use coalloc_proto::v1;
-use coalloc_protocol::message::{Answer, HoldOrder};
+use coalloc_protocol::message::{Answer, GrantedServers, HoldOrder};
 
 use super::{
-    refusal_from_wire, segments_from_wire, segments_to_wire, span_from_wire, span_to_wire,
-    user_name,
+    granted_from_wire, granted_to_wire, refusal_from_wire, segments_from_wire, segments_to_wire,
+    span_from_wire, span_to_wire, user_name, wish_from_wire, wish_to_wire,
 };
 
 /// Reads a Hold.
@@ -45,6 +45,7 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
         replaces,
         keeps_old: wire.keeps_old,
         one_way: wire.one_way,
+        servers: wish_from_wire("servers", wire.servers.as_ref())?,
     })
 }
 
@@ -61,6 +62,7 @@ pub fn hold_to_wire(rm: &RmName, order: &HoldOrder) -> v1::HoldRequest {
         replaces: order.replaces.as_ref().map(ToString::to_string).unwrap_or_default(),
         keeps_old: order.keeps_old,
         one_way: order.one_way,
+        servers: order.servers.as_ref().map(wish_to_wire),
     }
 }
 
@@ -82,7 +84,8 @@ pub fn hold_answer_from_wire(wire: v1::HoldResponse) -> Option<Answer> {
     match wire.answer? {
         Wire::Held(held) => {
             let expires_in = span_from_wire("expires_in", &held.expires_in?).ok()?;
-            Some(Answer::Held { expires_in })
+            let servers = granted_from_wire("servers", &held.servers).ok()?;
+            Some(Answer::Held { expires_in, servers })
         }
         Wire::Refused(refusal) => Some(end_answer_from_wire(Some(&refusal))),
     }
@@ -99,12 +102,14 @@ pub fn end_answer_from_wire(refused: Option<&v1::Refusal>) -> Answer {
     }
 }
 
-/// The wire form of a transaction as a booking. `order` is its Hold; `None` if no Hold was accepted.
+/// The wire form of a transaction as a booking. `order` is its Hold; `None` if no Hold was accepted. `servers` are
+/// those that it has at by-server sites.
 #[must_use]
 pub fn booking_to_wire(
     txn: &TransactionId,
     coordinator: &CoordinatorName,
     order: Option<&HoldOrder>,
+    servers: &[GrantedServers],
     state: v1::BookingState,
 ) -> v1::Booking {
     let replaces = order.and_then(|order| order.replaces.as_ref());
@@ -117,5 +122,6 @@ pub fn booking_to_wire(
         segments: segments.unwrap_or_default(),
         expires_in: None,
         replaces: replaces.map(ToString::to_string).unwrap_or_default(),
+        servers: granted_to_wire(None, servers),
     }
 }

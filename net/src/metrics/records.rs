@@ -200,6 +200,7 @@ mod tests {
             expires_in: None,
             version: 1,
             at: at(),
+            servers: BTreeMap::new(),
         }
     }
 

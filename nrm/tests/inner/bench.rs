@@ -44,6 +44,7 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
             .map(|(user, percent)| (UserName::composed(user), percent))
             .into(),
         inside,
+        servers: BTreeMap::new(),
     })
 }
 
@@ -82,6 +83,7 @@ pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 

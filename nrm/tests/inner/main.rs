@@ -425,6 +425,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
                 replaces: None,
                 keeps_old: false,
                 one_way: true,
+                servers: None,
             };
             ParticipantInput::Hold { order, token: Token::new(1) }
         };

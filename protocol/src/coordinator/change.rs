@@ -337,6 +337,7 @@ impl Coordinator {
                 reservation.notes = std::mem::take(&mut change.notes);
                 reservation.version += 1;
                 self.supersede_all(id);
+                self.fold_servers(id, txn)?;
             }
             ChangeState::Aborting if !unfinished => change.state = ChangeState::Refused,
             _ => {}

@@ -99,7 +99,8 @@ impl Mending {
         for rm in self.parts.keys() {
             segments.entry(rm.clone()).or_default();
         }
-        Candidate { segments, order: Vec::new(), one_way: false, details: version.details.clone() }
+        let (details, servers) = (version.details.clone(), version.servers.clone());
+        Candidate { segments, order: Vec::new(), one_way: false, details, servers }
     }
 
     /// What is booked when the attempt is. A part that an RM has lost still counts, so that the difference is
@@ -403,13 +404,13 @@ impl Coordinator {
                     change.refuse(&mending.why);
                 }
                 self.supersede_all(id);
-                Ok(())
+                self.fold_servers(id, txn)
             }
             // The parent says when nobody goes back to the old version any more.
             None if forward => {
                 reservation.candidate = Some(booked);
                 reservation.state = State::Confirmed;
-                Ok(())
+                self.fold_servers(id, txn)
             }
             None => {
                 reservation.state = State::Failed;
@@ -421,7 +422,7 @@ impl Coordinator {
                 self.transaction_mut(txn)?.reservation = old_id.clone();
                 self.supersede_all(id);
                 self.supersede_all(&old_id);
-                Ok(())
+                self.fold_servers(&old_id, txn)
             }
         }
     }

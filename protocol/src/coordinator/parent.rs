@@ -328,7 +328,8 @@ impl Coordinator {
         let expires_in = left.min(self.parents.config.hard).max(Span::ZERO);
         self.trying.remove(&reservation);
         let boot = self.parents.config.boot.clone();
-        let record = CoordinatorRecord::Prepared { txn: id.clone(), expires_in, boot, at: now };
+        let (txn, servers) = (id.clone(), txn.servers());
+        let record = CoordinatorRecord::Prepared { txn, expires_in, boot, servers, at: now };
         self.record(record, out);
         self.set_alarm(id);
     }
@@ -430,7 +431,8 @@ impl Coordinator {
             (MessageKind::Hold, State::Held | State::Committing | State::Confirmed) => {
                 let txn = self.transactions.get(reservation.transaction.as_ref()?)?;
                 let expires_in = txn.promise.as_ref()?.expires_in;
-                Some(Answer::Held { expires_in })
+                let servers = reservation.servers.values().flatten().cloned().collect();
+                Some(Answer::Held { expires_in, servers })
             }
             (MessageKind::Hold | MessageKind::Commit, State::Failed | State::Terminated) => {
                 refused()
@@ -515,7 +517,7 @@ impl Coordinator {
             asked: 0,
         });
         self.reservation_mut(&id)?.state = State::Held;
-        Ok(())
+        self.fold_servers(&id, txn)
     }
 }
 

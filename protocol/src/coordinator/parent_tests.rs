@@ -45,6 +45,7 @@ fn order(id: &str) -> HoldOrder {
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
@@ -130,7 +131,10 @@ impl Bench {
         let effects = bench.held("b", TRY, 60, at(20));
         assert_eq!(sends(&effects), [""; 0], "nothing is decided here");
         let promised = Span::from_millis(60_000 - 20).saturating_sub(limits::COMMIT_MARGIN);
-        assert_eq!(said(&effects), [(USER, Answer::Held { expires_in: promised })]);
+        assert_eq!(
+            said(&effects),
+            [(USER, Answer::Held { expires_in: promised, servers: Vec::new() })]
+        );
         assert_eq!(bench.state(ID), State::Held);
         bench
     }
@@ -481,7 +485,10 @@ fn a_promise_is_no_longer_than_the_policy_says() {
     let mut bench = Bench::child(ParentConfig { hard: Span::from_secs(20), ..parents() });
     let _ = bench.planned_for_parent(order("u"), Ok(vec![plan(&["a"])]), at(0));
     let effects = bench.held("a", TRY, 900, at(10));
-    assert_eq!(said(&effects), [(USER, Answer::Held { expires_in: Span::from_secs(20) })]);
+    assert_eq!(
+        said(&effects),
+        [(USER, Answer::Held { expires_in: Span::from_secs(20), servers: Vec::new() })]
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::Coordinator;
-use super::reservation::{Candidate, ChangeTicket, State, Ticket};
+use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
 use crate::message::{Decision, HoldOrder};
 
 /// Which version an attempt to mend would book everywhere.
@@ -114,6 +114,9 @@ pub enum CoordinatorRecord {
         /// If the decision is Commit: the time from `at` to the end of the first hold, at the earliest.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         expires_in: Option<Span>,
+        /// If the decision is Commit: the servers that each RM has chosen.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+        servers: ServersByRm,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
         /// When it was decided.
@@ -203,6 +206,9 @@ pub enum CoordinatorRecord {
         expires_in: Span,
         /// The boot in whose boot time the promise is counted.
         boot: String,
+        /// The servers that each RM has chosen.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+        servers: ServersByRm,
         /// When the promise was made.
         at: Now,
     },

@@ -10,6 +10,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::details::Details;
+use crate::message::{GrantedServers, ServerWish};
 
 /// One plan to try: one transaction at all of its RMs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,13 @@ pub struct Candidate {
     pub one_way: bool,
     /// The plan as the shell shows it. The coordinator keeps it and returns it, and never looks at it.
     pub details: Details,
+    /// Which servers to take at the by-server sites of an RM; an RM that is not named chooses.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub servers: BTreeMap<RmName, ServerWish>,
 }
+
+/// The servers that a transaction has at each RM, as the RMs have answered to Hold.
+pub type ServersByRm = BTreeMap<RmName, Vec<GrantedServers>>;
 
 /// Who requests what, and how the same request is recognised when it is sent again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +107,9 @@ pub struct Reservation {
     pub parent_transaction: Option<TransactionId>,
     /// RMs that an operator has given up on, and that may still have something of it.
     pub given_up: Vec<GivenUp>,
+    /// The servers of the version that is booked, or was before the release; before that, of the attempt that is
+    /// being committed.
+    pub servers: ServersByRm,
 }
 
 impl Reservation {
@@ -126,6 +136,7 @@ impl Reservation {
             opened: 0,
             parent_transaction: None,
             given_up: Vec::new(),
+            servers: ServersByRm::new(),
         }
     }
 

@@ -275,7 +275,7 @@ fn a_hold_that_is_denied_is_aborted_at_the_denier_too() {
 #[test]
 fn an_answer_that_does_not_fit_its_message_is_no_answer() {
     let mut bench = Bench::decided();
-    let held = Answer::Held { expires_in: Span::from_secs(900) };
+    let held = Answer::Held { expires_in: Span::from_secs(900), servers: Vec::new() };
     let _ = bench.answer("a", "grc-t-1/1", MessageKind::Commit, held, at(30));
     let _ = bench.answer("b", "grc-t-1/1", MessageKind::Commit, Answer::Done, at(40));
     assert_eq!(bench.state("grc-t-1"), State::Committing, "I6: a has not said that it booked");

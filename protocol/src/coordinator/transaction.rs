@@ -12,9 +12,9 @@ use coalloc_common::{
 };
 
 use super::record::{CoordinatorRecord, stamped};
-use super::reservation::Candidate;
+use super::reservation::{Candidate, ServersByRm};
 use super::{Coordinator, CoordinatorEffect, StepOutput};
-use crate::message::{Decision, HoldOrder, Message};
+use crate::message::{Decision, GrantedServers, HoldOrder, Message, ServerWish};
 
 /// What a transaction wants of its RMs now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,9 @@ struct Party {
     refused: Option<Refusal>,
     /// When its hold ends, in this machine's boot time, counted from before the first Hold was sent.
     expires_at: Option<BootTime>,
+    /// Which servers to take at the RM's by-server sites, and the servers that its hold has.
+    wish: Option<ServerWish>,
+    granted: Vec<GrantedServers>,
     /// The RM has answered Abort with "booked already": only a Release ends it.
     booked: bool,
     /// When to send the message, or send it again.
@@ -114,6 +117,8 @@ impl Transaction {
             answered: false,
             refused: None,
             expires_at: None,
+            wish: candidate.servers.get(rm).cloned(),
+            granted: Vec::new(),
             booked: false,
             send_at: now,
             pause: limits::RESEND_FIRST,
@@ -146,6 +151,21 @@ impl Transaction {
         for (rm, old) in booked {
             if let Some(party) = self.parties.get_mut(rm) {
                 party.old = Some(old.clone());
+            }
+        }
+    }
+
+    /// The servers that the RMs have chosen for it, of those RMs that have any.
+    pub(super) fn servers(&self) -> ServersByRm {
+        let with = self.parties.iter().filter(|(_, party)| !party.granted.is_empty());
+        with.map(|(rm, party)| (rm.clone(), party.granted.clone())).collect()
+    }
+
+    /// Notes the servers that RMs have chosen.
+    pub(super) fn grant(&mut self, servers: &ServersByRm) {
+        for (rm, granted) in servers {
+            if let Some(party) = self.parties.get_mut(rm) {
+                party.granted.clone_from(granted);
             }
         }
     }
@@ -316,6 +336,7 @@ impl Coordinator {
                     // The old version can be restored until it is superseded.
                     keeps_old: party.old.is_some(),
                     one_way: txn.one_way,
+                    servers: party.wish.clone(),
                 }),
                 (TransactionGoal::Commit, _) => Message::Commit,
                 (TransactionGoal::Release, _) => Message::Release,
@@ -391,6 +412,7 @@ impl Coordinator {
             refusal: None,
             state: stamped::STATE,
             expires_in,
+            servers: self.transactions.get(id).map(Transaction::servers).unwrap_or_default(),
             version: stamped::VERSION,
             at: now,
         };
@@ -476,6 +498,7 @@ impl Coordinator {
             refusal: Some(refusal),
             state: stamped::STATE,
             expires_in: None,
+            servers: BTreeMap::new(),
             version: stamped::VERSION,
             at: now,
         };

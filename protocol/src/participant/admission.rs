@@ -6,7 +6,8 @@
 //! than it had is never refused. A change that asks for more is admitted like a new request, less its own old
 //! booking. Outside the horizon only `own` is left: the part of an active booking that is over stays as it was.
 //! For a path with an inner network, a query reports no more than one route can carry now, and a hold must find
-//! a route, see [`super::inner`].
+//! a route, see [`super::inner`]. For a by-server site, a query reports the CPUs of the servers that are idle
+//! throughout, and a hold must find enough of them, see [`super::servers`].
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use coalloc_common::{
 
 use super::footprint::{Footprint, Steps, pieces};
 use super::inner::InnerAt;
+use super::servers::ServerClaim;
 use super::{Participant, Phase};
 use crate::message::HoldOrder;
 
@@ -119,17 +121,23 @@ impl Participant {
             };
             let window = windows[at];
             let mut inner = self.inner_at(window, replaces.as_ref(), *here);
-            let before = work;
+            let (before, mut idle_work) = (work, 0);
             let left = self.config.resources.iter().skip(done.len());
             for (count, (resource, _)) in (1..).zip(left) {
                 let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), share };
                 let most = self.timetables.get(resource).map_or(Amount::ZERO, |timetable| {
                     let most = self.may_take(timetable, window, asker, &none, now);
+                    let own_cpus = own_throughout(asker.own, window);
+                    let claim = ServerClaim { window, own: &own, own_cpus, share };
+                    if let Some(idle) = self.idle_for(resource, &claim) {
+                        idle_work += idle.looked_at / limits::SERVERS_A_LOOK;
+                        return most.min(idle.most);
+                    }
                     let inner = inner.as_mut();
                     inner.map_or(most, |inner| inside(inner, resource, timetable, asker, most, now))
                 });
                 done.push(most);
-                work = before + count + inner.as_ref().map_or(0, InnerAt::work);
+                work = before + count + idle_work + inner.as_ref().map_or(0, InnerAt::work);
                 if work >= limits::QUERY_SLICE_WORK {
                     break;
                 }
@@ -451,6 +459,12 @@ fn at_most(
     own.max(timetable.map_or(Amount::ZERO, shared))
 }
 
+/// The least that a step function has in a window.
+pub(super) fn own_throughout(own: &Steps, window: Window) -> Amount {
+    let pieces = pieces(window, own.changes_in(window)).into_iter();
+    pieces.map(|piece| own.at(piece.start())).min().unwrap_or(Amount::ZERO)
+}
+
 /// What may be taken of a path with an inner network: no more than one route can carry, and of that no more
 /// than the service level's share.
 fn inside(
@@ -464,10 +478,7 @@ fn inside(
     if asker.share == WHOLE {
         return inner.most(path, most, now);
     }
-    let window = inner.window();
-    let cuts = pieces(window, asker.own.changes_in(window));
-    let own = cuts.into_iter().map(|piece| asker.own.at(piece.start())).min();
-    let own = own.unwrap_or(Amount::ZERO);
+    let own = own_throughout(asker.own, inner.window());
     let all = inner.most(path, timetable.capacity(), now);
     most.min(service_level::most(own, all, asker.share))
 }

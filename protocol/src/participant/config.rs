@@ -9,6 +9,7 @@ use coalloc_common::{
 };
 
 use super::inner::InnerRouter;
+use super::servers::SiteServers;
 
 /// How long holds last at this RM, and how far ahead it books.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub struct ParticipantConfig {
     pub levels: BTreeMap<UserName, u32>,
     /// The router of the inner network; `None` when there is none, and each path is a link of its own.
     pub inside: Option<Arc<dyn InnerRouter>>,
+    /// The by-server sites; each is one of `resources`, with the CPUs of all of its servers as its capacity. Empty
+    /// for an NRM.
+    pub servers: BTreeMap<ResourceId, SiteServers>,
 }
 
 /// The capacity of one resource, and what is taken of it at one instant.

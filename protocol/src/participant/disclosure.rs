@@ -157,7 +157,9 @@ impl Participant {
     pub(super) fn note(&mut self, segments: &[Segment]) {
         let mut inside: BTreeMap<(Time, Time), Amount> = BTreeMap::new();
         for Segment { resource, amount, window } in segments {
-            if self.links.contains(resource) {
+            if self.servers.has(resource) {
+                // The CPUs of the server are in the segment of its site.
+            } else if self.links.contains(resource) {
                 // A route takes the same amount of each of its links.
                 let most = inside.entry((window.start(), window.end())).or_default();
                 *most = (*most).max(*amount);

@@ -63,7 +63,7 @@ fn touched(participant: &Participant, from: u64) -> Vec<(u32, Window)> {
 fn one_way_is_booked_at_once_and_ends_by_abort_or_release() {
     let mut p = participant(64);
     let (early, late) = (window(600, 1_200), window(7_200, 7_500));
-    let held = Answer::Held { expires_in: limits::HOLD_HARD_MIN };
+    let held = Answer::Held { expires_in: limits::HOLD_HARD_MIN, servers: Vec::new() };
     assert_eq!(answer(&mut p, hold(one_way("a", 60, early)), at(1)), held);
     assert_eq!(p.entries[&txn("a")].phase, Phase::Booked);
     // A repeated Hold always gets the same answer, and Commit finds the transaction booked.

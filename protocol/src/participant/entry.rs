@@ -6,6 +6,7 @@ use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, lim
 use super::footprint::Footprint;
 use super::inner::InnerRoute;
 use super::record::TransactionEnd;
+use super::servers::{SegmentServers, disclosed_footprint};
 use crate::message::{Answer, HoldOrder};
 
 /// The phase of a transaction at this RM.
@@ -51,6 +52,8 @@ pub struct Entry {
     pub phase: Phase,
     /// The inner links of each segment, when there is an inner network. They are never disclosed.
     pub inner: Option<Vec<InnerRoute>>,
+    /// The servers of each segment; empty when none is at a by-server site.
+    pub servers: Vec<SegmentServers>,
     /// What is still booked of it although a newer version has replaced it; ends with its Release at the latest.
     pub kept: Vec<Segment>,
 }
@@ -59,17 +62,13 @@ impl Entry {
     /// What it takes in the timetables once it is booked, or took while it was.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
-        self.disclosed_footprint().and(self.inner_footprint())
+        let segments = self.order.as_ref().map_or(&[][..], |order| &order.segments);
+        disclosed_footprint(segments, &self.servers).and(self.inner_footprint())
     }
 
     /// Was it booked one-way, with no decision of a coordinator behind it?
     pub(super) fn is_one_way(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order.one_way)
-    }
-
-    /// The footprint without the inner links.
-    pub(super) fn disclosed_footprint(&self) -> Footprint {
-        Footprint::of(self.order.iter().flat_map(|order| &order.segments))
     }
 
     /// What it has in the timetables now, and in which layer.
@@ -93,10 +92,16 @@ impl Entry {
             return Answer::OtherContent;
         }
         match &self.phase {
-            Phase::Held(held) => Answer::Held { expires_in: held.expires_in },
+            Phase::Held(held) => {
+                let (expires_in, servers) = (held.expires_in, self.granted_servers());
+                Answer::Held { expires_in, servers }
+            }
             // It was held once and is booked now, so the answer is still yes. The interval no longer matters,
             // because the coordinator has decided.
-            Phase::Booked => Answer::Held { expires_in: limits::HOLD_HARD_MIN },
+            Phase::Booked => {
+                let (expires_in, servers) = (limits::HOLD_HARD_MIN, self.granted_servers());
+                Answer::Held { expires_in, servers }
+            }
             Phase::Refused(refusal) => Answer::Refused(refusal.clone()),
             Phase::Ended(ending) => {
                 let text = format!("{} was {} before this Hold arrived", order.txn, ending.word());

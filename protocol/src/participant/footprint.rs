@@ -124,6 +124,11 @@ impl Footprint {
         self.0.get(resource)
     }
 
+    /// The resources of which the footprint takes anything.
+    pub fn resources(&self) -> impl Iterator<Item = &ResourceId> {
+        self.0.keys()
+    }
+
     /// What this footprint takes more than `other`, instant by instant: the positive part of the difference.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::footprint::{Footprint, pieces};
 use super::overlap::Overlaps;
 use super::record::Take;
-use super::{Entry, Participant, ParticipantRecord, Phase};
+use super::{Entry, Participant, ParticipantRecord, Phase, SegmentServers};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
@@ -127,6 +127,8 @@ pub struct InnerMove {
 pub(super) struct InnerChoice {
     /// One route for each segment; `None` without an inner network.
     pub(super) inner: Option<Vec<InnerRoute>>,
+    /// The servers of each segment; empty when none is at a by-server site.
+    pub(super) servers: Vec<SegmentServers>,
     /// The entries that are rerouted first.
     pub(super) moves: Vec<InnerMove>,
 }
@@ -147,13 +149,7 @@ struct LinkTimetables<'a> {
 
 impl InnerFreeCapacity for LinkTimetables<'_> {
     fn free(&self, link: &ResourceId, window: Window) -> i64 {
-        let Some(timetable) = self.participant.timetables.get(link) else { return 0 };
-        let Some(own) = self.own.steps(link) else { return timetable.slack(window) };
-        let free = |piece: Window| {
-            let own = i64::try_from(own.at(piece.start()).0).unwrap_or(i64::MAX);
-            timetable.slack(piece).saturating_add(own)
-        };
-        pieces(window, own.changes_in(window)).into_iter().map(free).min().unwrap_or(0)
+        self.participant.free_beside(&self.own, link, window)
     }
 }
 
@@ -259,9 +255,21 @@ impl InnerAt<'_> {
 }
 
 impl Participant {
-    /// A live entry that takes a path with the name of an inner link, or a link with the name of a path. The
-    /// inventory has changed so that one name means two things, and both would share a timetable, so an RM with
-    /// such an entry must not start. An entry that has ended takes nothing any more, and does not count.
+    /// What is free of a hidden resource over a whole window when `own` counts as free; negative where more is
+    /// promised than there is.
+    pub(super) fn free_beside(&self, own: &Footprint, name: &ResourceId, window: Window) -> i64 {
+        let Some(timetable) = self.timetables.get(name) else { return 0 };
+        let Some(own) = own.steps(name) else { return timetable.slack(window) };
+        let free = |piece: Window| {
+            let own = i64::try_from(own.at(piece.start()).0).unwrap_or(i64::MAX);
+            timetable.slack(piece).saturating_add(own)
+        };
+        pieces(window, own.changes_in(window)).into_iter().map(free).min().unwrap_or(0)
+    }
+
+    /// A live entry that takes a disclosed resource with the name of an inner link or a server, or the other way
+    /// round. The inventory has changed so that one name means two things, and both would share a timetable, so an
+    /// RM with such an entry must not start. An entry that has ended takes nothing any more, and does not count.
     #[must_use]
     pub fn name_of_two(&self, now: Now) -> Option<(&TransactionId, &ResourceId)> {
         let disclosed =
@@ -273,9 +281,10 @@ impl Participant {
         self.entries.iter().filter(|(_, entry)| live(entry)).find_map(|(txn, entry)| {
             let segments = entry.order.iter().flat_map(|order| &order.segments);
             let mut paths = segments.map(|segment| &segment.resource);
-            let mut links = entry.inner.iter().flatten().flatten();
-            let name = paths.find(|path| self.links.contains(*path));
-            name.or_else(|| links.find(|link| disclosed(link))).map(|name| (txn, name))
+            let links = entry.inner.iter().flatten().flatten();
+            let mut hidden = links.chain(entry.servers.iter().flat_map(|of| &of.servers));
+            let name = paths.find(|path| self.is_hidden(path));
+            name.or_else(|| hidden.find(|name| disclosed(name))).map(|name| (txn, name))
         })
     }
 
@@ -304,7 +313,7 @@ impl Participant {
         let before = before.and_then(|before| self.entries.get(before));
         for version in [old, before].into_iter().flatten() {
             if let Some(inner) = self.same_routes(order, &own, version) {
-                return Ok(InnerChoice { inner: Some(inner), moves: Vec::new() });
+                return Ok(InnerChoice { inner: Some(inner), ..InnerChoice::default() });
             }
         }
         let kept = kept_routes(order, old);
@@ -317,7 +326,7 @@ impl Participant {
         };
         let demands: Vec<InnerDemand> = order.segments.iter().zip(kept).map(demand).collect();
         let short = match inside.route(&demands, &LinkTimetables { participant: self, own }) {
-            Ok(inner) => return Ok(InnerChoice { inner: Some(inner), moves: Vec::new() }),
+            Ok(inner) => return Ok(InnerChoice { inner: Some(inner), ..InnerChoice::default() }),
             Err(short) => short,
         };
         if inside.may_move() {
@@ -329,7 +338,8 @@ impl Participant {
             let effort = limits::INNER_MOVE_EFFORT;
             if let Some(found) = inside.rearrange(&demands, &placed, &room, effort) {
                 let moves = self.moves(&movable, found.moved);
-                return Ok(InnerChoice { inner: Some(found.routes), moves });
+                let inner = Some(found.routes);
+                return Ok(InnerChoice { inner, moves, ..InnerChoice::default() });
             }
         }
         Err(Box::new(self.no_route(order, short)))
@@ -449,7 +459,8 @@ impl Participant {
             }
             // The version that a booking replaced is over.
             let order = HoldOrder { replaces: None, ..order };
-            let Ok(InnerChoice { inner: Some(inner), mut moves }) = self.route_inside(&order, now)
+            let Ok(InnerChoice { inner: Some(inner), mut moves, .. }) =
+                self.route_inside(&order, now)
             else {
                 continue;
             };
@@ -484,10 +495,8 @@ impl Participant {
         }
         for (InnerMove { txn, inner }, (layer, segments)) in moves.iter().zip(taken) {
             for segment in &segments {
-                let timetable = self.timetable_of(&segment.resource);
-                take(timetable, layer, segment.window, segment.amount).map_err(|problem| {
-                    ReplayError(format!("{txn}: {}: {problem}", segment.resource))
-                })?;
+                let taken = self.take_segment(layer, segment, take);
+                taken.map_err(|problem| ReplayError(format!("{txn}: {problem}")))?;
             }
             self.note(&segments);
             if let Some(entry) = self.entries.get_mut(txn) {
@@ -577,7 +586,7 @@ impl Entry {
     }
 
     /// Does any segment begin at this instant, or earlier?
-    fn begins_by(&self, at: Time) -> bool {
+    pub(super) fn begins_by(&self, at: Time) -> bool {
         let mut segments = self.order.iter().flat_map(|order| &order.segments);
         segments.any(|segment| segment.window.start() <= at)
     }

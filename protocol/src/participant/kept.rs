@@ -16,7 +16,7 @@
 //! also after its own restart, and what is kept ends with its windows at the latest. Source:
 //! docs/adr/0032-an-old-version-is-kept.md.
 
-use coalloc_common::timetable::Layer;
+use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::{Segment, TransactionId};
 
 use super::footprint::Footprint;
@@ -91,11 +91,8 @@ impl Participant {
         let more: Vec<Segment> = lacks.beyond(&Footprint::of(&hold.taken)).segments();
         hold.taken = lacks.segments();
         for segment in &more {
-            let timetable = self.timetable_of(&segment.resource);
-            let taken = timetable.restore(Layer::Held, segment.window, segment.amount);
-            taken.map_err(|problem| {
-                ReplayError(format!("hold of {held}: {}: {problem}", segment.resource))
-            })?;
+            let taken = self.take_segment(Layer::Held, segment, Timetable::restore);
+            taken.map_err(|problem| ReplayError(format!("hold of {held}: {problem}")))?;
         }
         self.note(&more);
         Ok(())

@@ -1,5 +1,7 @@
 //! The log records of a participant, and the one place where its state changes: the fold of the records.
 
+use std::collections::BTreeSet;
+
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
 use coalloc_common::{
@@ -8,7 +10,7 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase};
+use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase, SegmentServers};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
 
@@ -87,6 +89,9 @@ pub enum ParticipantRecord {
         /// The inner links of each segment, when there is an inner network.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         inner: Option<Vec<InnerRoute>>,
+        /// The servers of each segment, when one is at a by-server site.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        servers: Vec<SegmentServers>,
     },
     /// Entries that have not begun yet are rerouted in the inner network, before the hold that needs their
     /// links. Or entries from before there was an inner network get their routes. Their orders do not change.
@@ -150,8 +155,9 @@ impl Participant {
                 self.reopen(boot, *at);
                 Ok(())
             }
-            ParticipantRecord::Held { order, soft, hard, at, inner } => {
-                self.fold_held(order, inner.as_deref(), *soft, *hard, *at, take)
+            ParticipantRecord::Held { order, soft, hard, at, inner, servers } => {
+                let choice = (inner.as_deref(), &servers[..]);
+                self.fold_held(order, choice, *soft, *hard, *at, take)
             }
             ParticipantRecord::Moved { moves, .. } => self.fold_moved(moves, take),
             ParticipantRecord::Refused { order, refusal, .. } => {
@@ -161,6 +167,7 @@ impl Participant {
                     coordinator: order.coordinator.clone(),
                     phase: Phase::Refused(refusal.clone()),
                     inner: None,
+                    servers: Vec::new(),
                     kept: Vec::new(),
                 };
                 self.entries.insert(order.txn.clone(), entry);
@@ -199,7 +206,7 @@ impl Participant {
     fn fold_held(
         &mut self,
         order: &HoldOrder,
-        inner: Option<&[InnerRoute]>,
+        (inner, servers): (Option<&[InnerRoute]>, &[SegmentServers]),
         soft: Span,
         hard: Span,
         at: Now,
@@ -209,19 +216,18 @@ impl Participant {
         if let Some(length) = [soft, hard].into_iter().find(|length| *length < Span::ZERO) {
             return Err(ReplayError(format!("hold of {}: it lasts {length}", order.txn)));
         }
-        let taken = self.to_take(order, inner).segments();
+        let taken = self.to_take(order, inner, servers).segments();
         for resource in order.segments.iter().map(|segment| &segment.resource) {
             self.timetable_of(resource);
         }
-        for link in inner.into_iter().flatten().flatten() {
-            self.timetable_of(link);
+        let links = inner.into_iter().flatten().flatten();
+        for name in links.chain(servers.iter().flat_map(|of| &of.servers)) {
+            self.timetable_of(name);
         }
         for (index, segment) in taken.iter().enumerate() {
-            let resource = &segment.resource;
-            let Some(timetable) = self.timetables.get_mut(resource) else { continue };
-            if let Err(problem) = take(timetable, Layer::Held, segment.window, segment.amount) {
+            if let Err(problem) = self.take_segment(Layer::Held, segment, take) {
                 self.give_back(Layer::Held, &taken[..index])?;
-                return Err(ReplayError(format!("hold of {}: {resource}: {problem}", order.txn)));
+                return Err(ReplayError(format!("hold of {}: {problem}", order.txn)));
             }
         }
         self.note(&taken);
@@ -241,6 +247,7 @@ impl Participant {
             coordinator: order.coordinator.clone(),
             phase: Phase::Held(held),
             inner: inner.map(<[InnerRoute]>::to_vec),
+            servers: servers.to_vec(),
             kept: Vec::new(),
         };
         self.entries.insert(order.txn.clone(), entry);
@@ -250,6 +257,13 @@ impl Participant {
         if let Some(old) = &order.replaces {
             if planted::is(Bug::OldReleasedAtHold) {
                 self.fold_ended(old, &order.coordinator, TransactionEnd::Replaced)?;
+            }
+            if planted::is(Bug::OldServersFreed) {
+                let kept: BTreeSet<&ResourceId> =
+                    servers.iter().flat_map(|of| &of.servers).collect();
+                let old = self.own(Some(old)).unwrap_or_default().segments();
+                let lost = old.into_iter().filter(|segment| !kept.contains(&segment.resource));
+                lost.for_each(|segment| drop(self.servers.give(&segment)));
             }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
@@ -266,6 +280,24 @@ impl Participant {
         })
     }
 
+    /// Takes a segment from its timetable, and from its site if it is one of a server. After an error nothing has
+    /// changed.
+    pub(super) fn take_segment(
+        &mut self,
+        layer: Layer,
+        segment: &Segment,
+        take: Take,
+    ) -> Result<(), ReplayError> {
+        let Segment { resource, amount, window } = segment;
+        let wrong = |problem: Shortfall| ReplayError(format!("{resource}: {problem}"));
+        take(self.timetable_of(resource), layer, *window, *amount).map_err(wrong)?;
+        self.servers.take(segment).inspect_err(|_| {
+            // Replay restores whatever its log says; a server that two have at once is in no log of ours.
+            let undone = self.timetable_of(resource).remove(layer, *window, *amount);
+            debug_assert!(undone.is_ok(), "{undone:?}");
+        })
+    }
+
     /// Gives segments back to their timetables.
     pub(super) fn give_back(
         &mut self,
@@ -278,6 +310,7 @@ impl Participant {
                 timetable
                     .remove(layer, segment.window, segment.amount)
                     .map_err(|error| ReplayError(format!("{}: {error}", segment.resource)))?;
+                self.servers.give(segment)?;
             }
         }
         Ok(())
@@ -343,7 +376,8 @@ impl Participant {
         let phase = Phase::Ended(ending);
         let Some(entry) = self.entries.get(txn) else {
             let coordinator = coordinator.clone();
-            let entry = Entry { order: None, coordinator, phase, inner: None, kept: Vec::new() };
+            let (inner, servers, kept) = (None, Vec::new(), Vec::new());
+            let entry = Entry { order: None, coordinator, phase, inner, servers, kept };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };

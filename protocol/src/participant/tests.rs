@@ -43,6 +43,7 @@ pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
@@ -56,6 +57,7 @@ pub(super) fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
         policy: HoldPolicy::default(),
         levels: BTreeMap::new(),
         inside: None,
+        servers: BTreeMap::new(),
     }
 }
 
@@ -83,6 +85,7 @@ fn held(name: &str, window: Window) -> ParticipantRecord {
         hard: Span::from_secs(900),
         at: at(0),
         inner: None,
+        servers: Vec::new(),
     }
 }
 
@@ -101,7 +104,14 @@ fn a_hold_that_lasts_less_than_nothing_is_none() {
     for (soft, hard) in [(-1, 900), (120, -1)] {
         let order = order("a", 600, window(600, 1200));
         let (soft, hard) = (Span::from_secs(soft), Span::from_secs(hard));
-        let record = ParticipantRecord::Held { order, soft, hard, at: at(1), inner: None };
+        let record = ParticipantRecord::Held {
+            order,
+            soft,
+            hard,
+            at: at(1),
+            inner: None,
+            servers: Vec::new(),
+        };
         let error = p.apply(&record).unwrap_err();
         assert!(error.to_string().contains("lasts"), "{error}");
         // A restart computes the deadlines of all holds anew.
@@ -414,11 +424,13 @@ fn an_answer_to_resolve_decides() {
 #[test]
 fn a_hold_ends_before_the_time_it_holds() {
     let mut p = participant();
-    let Answer::Held { expires_in } = hold(&mut p, order("t1", 1, window(100, 200)), at(0)) else {
+    let Answer::Held { expires_in, .. } = hold(&mut p, order("t1", 1, window(100, 200)), at(0))
+    else {
         panic!()
     };
     assert_eq!(expires_in, Span::from_secs(99));
-    let Answer::Held { expires_in } = hold(&mut p, order("t2", 1, window(1, 200)), at(0)) else {
+    let Answer::Held { expires_in, .. } = hold(&mut p, order("t2", 1, window(1, 200)), at(0))
+    else {
         panic!()
     };
     assert_eq!(expires_in, limits::HOLD_HARD_MIN, "a request for now still gets its two phases");
@@ -452,11 +464,11 @@ fn a_log_that_cannot_be_stops_the_replay() {
     p.apply(&released("t1")).unwrap();
     assert!(p.apply(&released("t1")).is_err(), "ends twice");
     assert!(p.apply(&booked("t1")).is_err(), "booked after its end");
-    let ParticipantRecord::Held { mut order, soft, hard, at, inner } = held("t2", day) else {
+    let ParticipantRecord::Held { mut order, soft, hard, at, inner, .. } = held("t2", day) else {
         panic!()
     };
     order.segments.push(Segment { amount: Amount(u64::MAX), ..order.segments[0].clone() });
-    let endless = ParticipantRecord::Held { order, soft, hard, at, inner };
+    let endless = ParticipantRecord::Held { order, soft, hard, at, inner, servers: Vec::new() };
     assert!(p.apply(&endless).is_err(), "more than any capacity ever was");
     p.check_invariants().unwrap();
     assert_eq!(

@@ -51,6 +51,7 @@ fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize
         replaces: replaces.map(txn),
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
@@ -70,6 +71,7 @@ fn of_capacity(capacity: u64) -> Participant {
         policy: HoldPolicy::default(),
         levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
         inside: None,
+        servers: BTreeMap::new(),
     })
 }
 

@@ -111,6 +111,7 @@ pub(super) fn participants(
             policy: HoldPolicy::default(),
             levels: levels.clone(),
             inside: None,
+            servers: BTreeMap::new(),
         };
         (name, Participant::new(config))
     };

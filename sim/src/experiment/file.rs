@@ -89,8 +89,9 @@ impl Model {
     pub const fn revision(self) -> u32 {
         match self {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
-            Self::Tasks => 2,
-            Self::Coallocations | Self::Jobs => 1,
+            // Of jobs: the paper's trees are built balanced, which changes their operations.
+            Self::Tasks | Self::Jobs => 2,
+            Self::Coallocations => 1,
         }
     }
 }
@@ -109,7 +110,7 @@ pub struct Axis {
     #[serde(default)]
     pub path: Option<String>,
     /// The values of the axis: either what the setting gets, or `{label: text, set: {path: value, ..}}`,
-    /// which changes several settings at once.
+    /// which changes several settings at once. With `small_only: true` a full run has no such value.
     pub values: Vec<Value>,
     /// The values of a `--small` run, by their labels; all values when this is not given.
     #[serde(default)]
@@ -244,6 +245,11 @@ impl Axis {
         text_of(named.unwrap_or(value))
     }
 
+    /// Is the value for `--small` runs only?
+    fn is_small_only(value: &Value) -> bool {
+        value.get("small_only") == Some(&Value::Bool(true))
+    }
+
     /// The dotted paths and values that a value of the axis sets.
     fn sets(&self, value: &Value) -> Vec<(String, Value)> {
         match (&self.path, value.as_object().and_then(|choice| choice.get("set"))) {
@@ -269,6 +275,7 @@ impl Axis {
 
     fn chosen(&self, small: bool) -> Vec<(usize, &Value)> {
         let all = self.values.iter().enumerate();
+        let all = all.filter(|(_, value)| small || !Self::is_small_only(value));
         match self.small.as_ref().filter(|_| small) {
             Some(few) => {
                 let few: Vec<String> = few.iter().map(text_of).collect();

@@ -33,14 +33,19 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "stevens-2009-cpu",
     "stevens-2009-data",
     "updates",
+    "castillo-2009-waits",
+    "castillo-2009-advance",
+    "castillo-2009-operations",
+    "castillo-2009-readings",
 ];
 
-/// The files that `{file: ..}` names in shipped experiments, each by its path as written there, with its
-/// text.
+/// The files that `{file: ..}` or `trace` names in shipped experiments, each by its path as written there, with
+/// its text. Of traces it is only our own; the others are the user's.
 pub const FILES: &[(&str, &str)] = &[
     ("../../deploy/federations/elgl.yaml", include_str!("../../../deploy/federations/elgl.yaml")),
     ("topologies/abilene.yaml", include_str!("../../experiments/topologies/abilene.yaml")),
     ("topologies/geant.yaml", include_str!("../../experiments/topologies/geant.yaml")),
+    ("tiny.swf", include_str!("../../../docs/examples/jobs/tiny.swf")),
     (
         "topologies/phosphorus9-substitute.yaml",
         include_str!("../../experiments/topologies/phosphorus9-substitute.yaml"),

@@ -10,6 +10,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Token;
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+use std::collections::BTreeMap;
 
 use crate::world::node::WALL_START;
 
@@ -129,6 +130,7 @@ impl Scenario {
             policy: HoldPolicy::default(),
             levels: std::collections::BTreeMap::new(),
             inside: None,
+            servers: BTreeMap::new(),
         }
     }
 
@@ -172,6 +174,7 @@ impl Scenario {
             order: RMS.iter().filter(|_| plan.one_way).map(|rm| RmName::composed(*rm)).collect(),
             details: Details::default(),
             one_way: plan.one_way,
+            servers: BTreeMap::new(),
         }
     }
 }

@@ -63,7 +63,7 @@ fn print(content: &Content) -> (String, String) {
         }
         Content::Answer { rm, txn, kind, answer } => {
             let text = match answer {
-                Answer::Held { expires_in } => format!("held, ends after {expires_in}"),
+                Answer::Held { expires_in, .. } => format!("held, ends after {expires_in}"),
                 Answer::Refused(refusal) => format!("refused: {refusal}"),
                 other => format!("{other:?}"),
             };

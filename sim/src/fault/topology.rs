@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, limits};
 use coalloc_protocol::coordinator::{CoordinatorConfig, ParentConfig};
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, SiteServers};
 
 use crate::world::World;
 use crate::world::meddling::MEDDLER;
 
 const CAPACITY: u64 = 1_000;
+/// What every RM has, counted or by server.
+pub(super) const RESOURCES: [&str; 2] = ["a", "b"];
+/// CPUs of each server of a by-server site.
+pub(super) const SERVER_CPUS: u64 = 100;
 /// The largest number of RMs in a world.
 const RMS_MAX: u64 = 20;
 
@@ -18,16 +22,26 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
     let soft = Span::from_secs(*world.dice.pick(&[1, 3, 8, 30, 120]));
     let hard = Span::from_secs(*world.dice.pick(&[10, 12, 30, 120, 900])).max(soft);
     let name = RmName::composed(name);
+    let by_server = world.dice.per_mille(350);
+    let servers =
+        by_server.then(|| RESOURCES.map(|site| (ResourceId::composed(site), servers(site))));
     world.add_rm(ParticipantConfig {
         name: name.clone(),
         kinds: ResourceKind::Cpus.into(),
-        resources: ["a", "b"].map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
+        resources: RESOURCES.map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
         coordinators: with_meddler(above),
         policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
         levels: BTreeMap::new(),
         inside: None,
+        servers: servers.into_iter().flatten().collect(),
     })?;
     Ok(name)
+}
+
+/// The servers of a by-server site, with its whole capacity.
+fn servers(site: &str) -> SiteServers {
+    let names = (1..=CAPACITY / SERVER_CPUS).map(|number| format!("{site}/{number}"));
+    SiteServers { cpus_each: SERVER_CPUS, names: names.map(ResourceId::composed).collect() }
 }
 
 /// These coordinators, and a meddler that belongs to no federation (F13).

@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::servers::Choice;
 use coalloc_common::{Amount, RequestId, ResourceId, RmName, Segment, Span, Window};
 use coalloc_protocol::coordinator::{Candidate, Details};
+use coalloc_protocol::message::ServerWish;
 
 use super::SECOND;
 use super::accidents::is_long;
+use super::topology::{RESOURCES, SERVER_CPUS};
 use crate::world::clients::{Demand, Visit, WantedChange};
 use crate::world::node::WALL_START;
 use crate::world::{Event, World};
@@ -30,7 +33,7 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     for _ in 0..rms {
         let rm = world.dice.pick(names).clone();
         let mut list = Vec::new();
-        for resource in ["a", "b"] {
+        for resource in RESOURCES {
             if !list.is_empty() && world.dice.per_mille(600) {
                 continue;
             }
@@ -46,7 +49,37 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     let books = |rm: &RmName| world.rm_index(rm).is_some();
     let one_way = !order.is_empty() && segments.keys().all(books);
     let one_way = one_way && world.dice.per_mille(world.one_way);
-    Candidate { segments, order, details: Details::default(), one_way }
+    let servers = wishes(world, &segments);
+    Candidate { segments, order, details: Details::default(), one_way, servers }
+}
+
+/// Now and then which servers are wanted at by-server sites: by a choice, or by their names.
+fn wishes(
+    world: &mut World,
+    segments: &BTreeMap<RmName, Vec<Segment>>,
+) -> BTreeMap<RmName, ServerWish> {
+    let mut wishes = BTreeMap::new();
+    for (rm, segments) in segments {
+        let known = world.rm_index(rm).map(|rm| world.rms[rm].shadow.config().servers.clone());
+        let Some(sites) = known.filter(|sites| !sites.is_empty()) else { continue };
+        if !world.dice.per_mille(500) {
+            continue;
+        }
+        let choices = [Choice::Paper, Choice::First, Choice::BestFit, Choice::WorstFit];
+        let mut wish = ServerWish { choice: *world.dice.pick(&choices), picked: Vec::new() };
+        let picks = world.dice.per_mille(300);
+        for segment in segments.iter().filter(|_| picks) {
+            let names = &sites[&segment.resource].names;
+            // Neighbours from any place on, so that picks of different requests overlap.
+            let first = world.dice.below(names.len() as u64);
+            let wanted = segment.amount.0.div_ceil(SERVER_CPUS);
+            let places = (first..first + wanted).map(|place| place % names.len() as u64);
+            let places = places.map(|place| usize::try_from(place).expect("an index"));
+            wish.picked.extend(places.map(|place| names[place].clone()));
+        }
+        wishes.insert(rm.clone(), wish);
+    }
+    wishes
 }
 
 /// Now and then these RMs in a random order; otherwise none, which means all at once.
@@ -156,5 +189,6 @@ fn version(world: &mut World, demand: usize, names: &[RmName], at_us: i64) -> Ca
         segment.window = Window::starting(start, Span::from_secs(length)).expect("not empty");
         segment.amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
     }
+    plan.servers = wishes(world, &plan.segments);
     plan
 }

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use coalloc_common::{Span, Time, Window};
+use coalloc_common::{InvalidField, Span, Time, Window};
 
-use super::occupancy::{Occupancy, occupancy};
+use super::occupancy::{self, Occupancy, WantedStart};
 use super::settings::{AtOneInstant, JobsSettings};
 use super::workload::Job;
 use super::{Placement, PlacementError};
+
+/// How often the past is forgotten, in seconds of the trace: once a day. Every server is looked at then.
+const FORGET_STEP_S: i64 = 86_400;
 
 /// Places every job; in the order of submission.
 ///
@@ -22,15 +25,20 @@ pub(super) fn place(
     servers: u64,
     settings: &JobsSettings,
 ) -> Result<Vec<Placement>, PlacementError> {
-    let [first, last] = [jobs.first(), jobs.last()].map(|job| job.map_or(0, |job| job.submitted));
-    let occupancy = occupancy(settings, servers, instant(first), instant(last))?;
+    let (first, last) = submissions(jobs);
+    let occupancy = occupancy::of_settings(settings, servers, first, last)?;
     let starts = vec![0; jobs.len()];
     let mut planner = Planner { jobs, occupancy, ends: BTreeSet::new(), settings, starts };
     let mut placements = Vec::with_capacity(jobs.len());
+    let mut forgotten = i64::MIN;
     for (at, job) in jobs.iter().enumerate() {
         let before = planner.occupancy.operations();
         planner.free_early_ends(job.submitted)?;
         planner.occupancy.advance(instant(job.submitted));
+        if job.submitted >= forgotten.saturating_add(FORGET_STEP_S) {
+            planner.occupancy.forget_before(instant(job.submitted));
+            forgotten = job.submitted;
+        }
         let found = planner.first_start(job);
         if let Some((start, _)) = found {
             planner.book(at, start)?;
@@ -43,6 +51,25 @@ pub(super) fn place(
         });
     }
     Ok(placements)
+}
+
+/// Checks the settings for these jobs without placing any.
+///
+/// # Errors
+/// When the index of servers would be too large.
+pub(super) fn check(
+    jobs: &[Job],
+    servers: u64,
+    settings: &JobsSettings,
+) -> Result<(), InvalidField> {
+    let (first, last) = submissions(jobs);
+    occupancy::check(settings, servers, first, last)
+}
+
+/// The first and the last submission.
+fn submissions(jobs: &[Job]) -> (Time, Time) {
+    let at = |job: Option<&Job>| instant(job.map_or(0, |job| job.submitted));
+    (at(jobs.first()), at(jobs.last()))
 }
 
 struct Planner<'a> {
@@ -83,10 +110,10 @@ impl Planner<'_> {
             _ => horizon,
         };
         let within = Window::new(instant(from), instant(last))?;
-        let first =
-            self.occupancy.first_start(count(job), span(job.reserved), within, span(step))?;
+        let (servers, length, step) = (count(job), span(job.reserved), span(step));
+        let first = self.occupancy.first_start(&WantedStart { servers, length, within, step })?;
         // Everything is booked in whole seconds, so starts are whole seconds.
-        Some((first.start.as_us() / 1_000_000, (step > 0).then_some(first.attempts)))
+        Some((first.start.as_us() / 1_000_000, (step > Span::ZERO).then_some(first.attempts)))
     }
 
     fn book(&mut self, at: usize, start: i64) -> Result<(), String> {

@@ -51,7 +51,7 @@ pub struct JobsSettings {
     #[serde(default)]
     pub index: ServerIndexKind,
     /// Which of the idle servers a job gets, if servers are kept one by one.
-    #[serde(default, with = "ChoiceWord")]
+    #[serde(default)]
     pub choice: Choice,
     /// What is known of run times when jobs are planned.
     #[serde(default)]
@@ -113,16 +113,6 @@ pub enum ServerIndexKind {
     Slots,
     /// Server by server, in the trees of the paper as it prints them.
     SlotsPrinted,
-}
-
-/// The words of a choice.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Choice", rename_all = "kebab-case")]
-enum ChoiceWord {
-    Paper,
-    First,
-    BestFit,
-    WorstFit,
 }
 
 /// What is known of run times when jobs are planned.

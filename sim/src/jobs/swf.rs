@@ -15,7 +15,9 @@ use thiserror::Error;
 
 use coalloc_common::InvalidField;
 
-use coalloc_common::limits::{CPUS_MAX, TRACE_JOBS_MAX, TRACE_SECONDS_MAX};
+use coalloc_common::limits::{
+    CPUS_MAX, TRACE_JOBS_MAX, TRACE_LINE_BYTES_MAX, TRACE_NOTES_MAX, TRACE_SECONDS_MAX,
+};
 
 /// Fields of a line.
 const FIELDS: usize = 18;
@@ -117,36 +119,104 @@ pub struct SwfError {
     pub problem: InvalidField,
 }
 
-/// Reads a trace.
+/// Reads a trace from the whole of its text.
 ///
 /// # Errors
-/// The first line that is not a job, or a trace without any line of a job or with too many.
+/// The first line that is not allowed, or a trace without any line of a job or with too many.
 pub fn parse(bytes: &[u8]) -> Result<SwfTrace, SwfError> {
-    let mut trace = SwfTrace::default();
-    let mut lines = 0;
-    for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        lines = at + 1;
+    let mut parser = SwfParser::default();
+    parser.read(bytes)?;
+    parser.finish()
+}
+
+/// Reads a trace from its text, which comes in parts. It keeps the jobs, and at most one line of the text.
+#[derive(Debug, Default)]
+pub struct SwfParser {
+    trace: SwfTrace,
+    /// How many lines have ended.
+    lines: usize,
+    /// The beginning of the line that has not ended.
+    rest: Vec<u8>,
+}
+
+impl SwfParser {
+    /// Reads the next part of the text. After an error there is nothing more to read.
+    ///
+    /// # Errors
+    /// The first line that is not allowed.
+    pub fn read(&mut self, mut part: &[u8]) -> Result<(), SwfError> {
+        while let Some(end) = part.iter().position(|byte| *byte == b'\n') {
+            let (line, after) = (&part[..end], &part[end + 1..]);
+            if self.rest.is_empty() {
+                self.line(line)?;
+            } else {
+                self.keep(line)?;
+                let whole = std::mem::take(&mut self.rest);
+                self.line(&whole)?;
+            }
+            part = after;
+        }
+        self.keep(part)
+    }
+
+    /// The trace, when all of its text was read.
+    ///
+    /// # Errors
+    /// When the last line is not allowed, or no line has a job.
+    pub fn finish(mut self) -> Result<SwfTrace, SwfError> {
+        let last = std::mem::take(&mut self.rest);
+        self.line(&last)?;
+        if self.trace.jobs.is_empty() {
+            let problem = InvalidField::new("jobs", "none", "a line of 18 numbers for each job");
+            return Err(SwfError { line: self.lines, problem });
+        }
+        self.trace.jobs.sort_by_key(|job| job.submitted);
+        Ok(self.trace)
+    }
+
+    /// Keeps a part of the line that has not ended.
+    fn keep(&mut self, part: &[u8]) -> Result<(), SwfError> {
+        self.check_length(self.rest.len() + part.len())?;
+        self.rest.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Reads a line.
+    fn line(&mut self, line: &[u8]) -> Result<(), SwfError> {
+        self.check_length(line.len())?;
+        self.lines += 1;
         let line = line.trim_ascii();
+        let too_many = |field, one_more, most| {
+            let problem = InvalidField::new(field, one_more, format!("at most {most} {field}"));
+            SwfError { line: self.lines, problem }
+        };
         match line.first() {
             None => {}
-            Some(b';') => trace.header.comment(&String::from_utf8_lossy(&line[1..])),
-            Some(_) => {
-                let problem = |problem| SwfError { line: lines, problem };
-                if trace.jobs.len() == TRACE_JOBS_MAX {
-                    let allowed = format!("at most {TRACE_JOBS_MAX} jobs");
-                    let problem = InvalidField::new("jobs", "one more job", allowed);
-                    return Err(SwfError { line: lines, problem });
+            Some(b';') => {
+                self.trace.header.comment(&String::from_utf8_lossy(&line[1..]));
+                if self.trace.header.notes.len() > TRACE_NOTES_MAX {
+                    return Err(too_many("notes", "one more note", TRACE_NOTES_MAX));
                 }
-                trace.jobs.push(job(line).map_err(problem)?);
+            }
+            Some(_) => {
+                if self.trace.jobs.len() == TRACE_JOBS_MAX {
+                    return Err(too_many("jobs", "one more job", TRACE_JOBS_MAX));
+                }
+                let job = job(line).map_err(|problem| SwfError { line: self.lines, problem })?;
+                self.trace.jobs.push(job);
             }
         }
+        Ok(())
     }
-    if trace.jobs.is_empty() {
-        let problem = InvalidField::new("jobs", "none", "a line of 18 numbers for each job");
-        return Err(SwfError { line: lines, problem });
+
+    fn check_length(&self, length: usize) -> Result<(), SwfError> {
+        if length <= TRACE_LINE_BYTES_MAX {
+            return Ok(());
+        }
+        let allowed = format!("at most {TRACE_LINE_BYTES_MAX} bytes");
+        let problem = InvalidField::new("line", "a longer line", allowed);
+        Err(SwfError { line: self.lines + 1, problem })
     }
-    trace.jobs.sort_by_key(|job| job.submitted);
-    Ok(trace)
 }
 
 /// Reads the line of a job.

@@ -347,6 +347,21 @@ fn settings_that_make_no_sense_are_refused_by_field() {
         let refused = check(&settings(json!({field: value})), &drawn_trace());
         assert_eq!(refused.expect_err("refused").field, field);
     }
+    // An index of single servers has bounds of its own, which hold before anything runs.
+    let index = |index, servers, slot_s| {
+        settings(json!({"index": index, "servers": servers, "slot_s": slot_s}))
+    };
+    for (settings, field) in [
+        (index("tree", 10_001, 900), "servers"),
+        (index("slots", 10_000, 1), "slots"),
+        (index("bits", 10_000, 1), "slots"),
+    ] {
+        assert_eq!(check(&settings, &drawn_trace()).expect_err("refused").field, field);
+        let run = run(&settings, &drawn_trace(), 1, &mut SilentTrace);
+        assert!(matches!(run, Err(ModelError::Setting(refused)) if refused.field == field));
+    }
+    assert_eq!(check(&index("tree", 10_000, 900), &drawn_trace()), Ok(()));
+    assert_eq!(check(&index("count", 10_001, 900), &drawn_trace()), Ok(()));
     // A slot that is as long as the horizon leaves no attempt.
     let none = settings(json!({"horizon_days": 1, "slot_s": 86_400}));
     assert_eq!(none.check().expect_err("refused").field, "attempts");

@@ -86,6 +86,7 @@ impl Controller {
             policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
             levels: BTreeMap::new(),
             inside: None,
+            servers: BTreeMap::new(),
         };
         let start = BootTime::from_us(0);
         let mut controller = Self {
@@ -170,6 +171,7 @@ impl Controller {
             replaces: None,
             keeps_old: false,
             one_way: true,
+            servers: None,
         };
         self.hear(by, txn, Message::Hold(order), now).took
     }

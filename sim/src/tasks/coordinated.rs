@@ -79,7 +79,13 @@ impl World<'_> {
             segments.entry(rm).or_default().push(segment);
         }
         let details = Details::default();
-        let candidates = vec![Candidate { segments, order, one_way: in_turn, details }];
+        let candidates = vec![Candidate {
+            segments,
+            order,
+            one_way: in_turn,
+            details,
+            servers: BTreeMap::new(),
+        }];
         let left = self.settings.reservation.tries.saturating_sub(state.asked);
         let planned = Planned { replans: Some(left), ..Ok(candidates).into() };
         self.planned(number, planned)

@@ -14,7 +14,7 @@ use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
 use coalloc_protocol::message::{Answer, Cause, Decision, Message};
-use coalloc_protocol::participant::{Participant, ParticipantRecord, Phase, TransactionEnd};
+use coalloc_protocol::participant::{Entry, Participant, ParticipantRecord, Phase, TransactionEnd};
 
 use super::asking::QuestionLog;
 use super::exempt::Exempt;
@@ -373,6 +373,11 @@ impl World {
             Answer::Held { .. } if entry.is_none_or(|entry| entry.order.is_none()) => {
                 return Err(format!("I4: {} is reported as held, but is not", call.txn));
             }
+            Answer::Held { servers, .. }
+                if entry.is_some_and(|entry| entry.granted_servers() != *servers) =>
+            {
+                return Err(format!("I8: {} is reported with other servers than it has", call.txn));
+            }
             Answer::Held { .. } if self.watch.refused.contains_key(&key) && !lost => {
                 return Err(format!("I8: {} was refused before, but is now held", call.txn));
             }
@@ -583,6 +588,10 @@ impl World {
                 if !booked {
                     return Err(format!("I6: {txn} is confirmed, but not booked at {name}"));
                 }
+                let has = entry.map(Entry::granted_servers).unwrap_or_default();
+                if reservation.servers.get(name).map_or(&[][..], |told| told) != has {
+                    return Err(format!("I6: {txn} has other servers at {name} than is told"));
+                }
             }
         }
         Ok(())
@@ -642,7 +651,8 @@ fn same_participant(core: &Participant, shadow: &Participant) -> Result<(), Stri
             }
             (a, b) => a == b,
         };
-        if txn != other || a.order != b.order || a.coordinator != b.coordinator || !phases {
+        let same = a.order == b.order && a.coordinator == b.coordinator && a.servers == b.servers;
+        if txn != other || !same || !phases {
             return Err(format!("{txn} differs from the log"));
         }
     }

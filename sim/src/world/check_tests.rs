@@ -28,6 +28,7 @@ fn world() -> World {
         },
         levels: BTreeMap::new(),
         inside: None,
+        servers: BTreeMap::new(),
     };
     world.add_rm(config).expect("it starts");
     while world.step().expect("nothing is wrong") {}
@@ -52,12 +53,20 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     };
     world.watch.intents.insert(txn.clone());
     world.now_us = durable_us;
     world.rms[0].stepped_us = held_us;
     let (soft, hard) = (Span::from_secs(8), Span::from_secs(12));
-    let held = ParticipantRecord::Held { order, soft, hard, at: held_at, inner: None };
+    let held = ParticipantRecord::Held {
+        order,
+        soft,
+        hard,
+        at: held_at,
+        inner: None,
+        servers: Vec::new(),
+    };
     world.watch_rm(0, &[held]).expect("a hold");
     // The RM has asked shortly before, as it must.
     world.watch.asking.note(Address::Rm(0), &txn, expires_us - SECOND);

@@ -15,7 +15,7 @@ use coalloc_common::{
 };
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::message::{Cause, Decision, HoldOrder};
-use coalloc_protocol::participant::{ParticipantRecord, Phase, TransactionEnd};
+use coalloc_protocol::participant::{ParticipantRecord, Phase, SegmentServers, TransactionEnd};
 
 use super::World;
 use super::asking::SYNC_US_MAX;
@@ -65,6 +65,20 @@ fn surplus(own: &[Segment], new: &[Segment]) -> Vec<Segment> {
         }
     }
     surplus
+}
+
+/// A whole server over a window.
+fn of_server(name: &ResourceId, window: Window) -> Segment {
+    Segment { resource: name.clone(), amount: Amount(1), window }
+}
+
+/// An order with a segment for each server that it has.
+fn with_servers(order: &HoldOrder, servers: &[SegmentServers]) -> HoldOrder {
+    let mut all = order.clone();
+    for (segment, of) in order.segments.iter().zip(servers) {
+        all.segments.extend(of.servers.iter().map(|name| of_server(name, segment.window)));
+    }
+    all
 }
 
 impl Model {
@@ -176,9 +190,14 @@ impl World {
         let entries = self.rms[rm].shadow.entries();
         let live = entries.iter().filter_map(|(txn, entry)| {
             let is_held = matches!(entry.phase, Phase::Held(_));
-            let order = entry.order.clone().filter(|_| is_held || entry.phase == Phase::Booked)?;
+            let order = entry.order.as_ref().map(|order| with_servers(order, &entry.servers));
+            let order = order.filter(|_| is_held || entry.phase == Phase::Booked)?;
             let old = order.replaces.as_ref().filter(|_| is_held);
-            let old = old.and_then(|old| entries.get(old)?.order.as_ref());
+            let old = old.and_then(|old| {
+                let entry = entries.get(old)?;
+                Some(with_servers(entry.order.as_ref()?, &entry.servers))
+            });
+            let old = old.as_ref();
             let kept = old.and_then(|old| entries.get(old.replaces.as_ref()?));
             let kept = kept.into_iter().flat_map(|entry| &entry.kept);
             let beside = old.into_iter().flat_map(|old| &old.segments).chain(kept).cloned();
@@ -209,7 +228,8 @@ impl World {
     /// Checks and applies one record of an RM.
     pub(super) fn model_rm(&mut self, rm: usize, record: &ParticipantRecord) -> Result<(), String> {
         match record {
-            ParticipantRecord::Held { order, .. } => {
+            ParticipantRecord::Held { order, servers, .. } => {
+                let order = &with_servers(order, servers);
                 if let Some((resource, at)) = self.model_excess(rm, order) {
                     let (name, txn) = (&self.rms[rm].name, &order.txn);
                     return Err(format!(
@@ -220,12 +240,13 @@ impl World {
                 let live = self.watch.model.live.entry(rm).or_default();
                 live.insert(order.txn.clone(), ModelEntry { order: order.clone(), beside });
             }
-            ParticipantRecord::Refused { order, refusal, .. } => {
+            ParticipantRecord::Refused { order, refusal, at } => {
                 let config = self.rms[rm].shadow.config();
                 let plain = config.levels.is_empty() && config.inside.is_none();
                 if plain
                     && refusal.reason == Reason::InsufficientCapacity
                     && self.model_excess(rm, order).is_none()
+                    && self.has_servers(rm, order, at.wall)
                 {
                     let (name, txn) = (&self.rms[rm].name, &order.txn);
                     return Err(format!("{name} refuses {txn}, which would fit: {refusal}"));
@@ -261,10 +282,41 @@ impl World {
 
     fn model_excess(&self, rm: usize, order: &HoldOrder) -> Option<(ResourceId, Time)> {
         let shadow = &self.rms[rm].shadow;
-        let capacity = |resource: &ResourceId| {
-            shadow.timetable(resource).map_or(Amount(u64::MAX), |known| known.capacity())
+        let servers = || shadow.config().servers.values().flat_map(|site| &site.names);
+        let capacity = |resource: &ResourceId| match shadow.timetable(resource) {
+            Some(known) => known.capacity(),
+            None if servers().any(|name| name == resource) => Amount(1),
+            None => Amount(u64::MAX),
         };
         self.watch.model.excess(rm, order, capacity)
+    }
+
+    /// Are enough servers idle throughout each segment of an order at a by-server site, or those that it picks?
+    /// No, when a segment goes on with servers that are in use: it may need just these.
+    fn has_servers(&self, rm: usize, order: &HoldOrder, now: Time) -> bool {
+        let picked = order.servers.as_ref().map(|wish| wish.picked.clone()).unwrap_or_default();
+        let sites = &self.rms[rm].shadow.config().servers;
+        let own = self.watch.model.own_segments(rm, order);
+        order.segments.iter().all(|segment| {
+            let Some(site) = sites.get(&segment.resource) else { return true };
+            let goes_on = |own: &Segment| {
+                let same = own.resource == segment.resource && own.window.start() <= now;
+                same && own.window.overlaps(segment.window)
+            };
+            if own.iter().any(goes_on) {
+                return false;
+            }
+            let wanted = usize::try_from(segment.amount.0.div_ceil(site.cpus_each)).unwrap_or(0);
+            let is_idle = |name: &&ResourceId| {
+                let segments = vec![of_server(name, segment.window)];
+                self.model_excess(rm, &HoldOrder { segments, ..order.clone() }).is_none()
+            };
+            let mut picked = picked.iter().filter(|name| site.names.contains(name)).peekable();
+            match picked.peek() {
+                Some(_) => picked.all(|name| is_idle(&name)),
+                None => site.names.iter().filter(is_idle).count() >= wanted,
+            }
+        })
     }
 
     /// I14: by the time of the world, no hold is booked later than it was to last, or expires much later, on

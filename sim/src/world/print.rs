@@ -52,7 +52,7 @@ pub fn packet(packet: &Packet) -> String {
         Packet::Message { txn, .. } | Packet::Ask { txn, .. } => {
             format!("{} {txn}", packet.word())
         }
-        Packet::Answer { answer: Answer::Held { expires_in }, .. } => {
+        Packet::Answer { answer: Answer::Held { expires_in, .. }, .. } => {
             format!("Held, ends after {expires_in}")
         }
         Packet::Answer { answer: Answer::Refused(refusal), .. } => {

@@ -124,7 +124,13 @@ impl World {
             let segments: BTreeMap<RmName, Vec<Segment>> =
                 segments.filter(|(_, segments)| !segments.is_empty()).collect();
             let order = segments.keys().rev().filter(|_| in_turns).cloned().collect();
-            Candidate { segments, order, details: Details::default(), one_way: false }
+            Candidate {
+                segments,
+                order,
+                details: Details::default(),
+                one_way: false,
+                servers: BTreeMap::new(),
+            }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
         // What an RM has already can be had again, even if it has begun. A real planner knows that. Dice that

@@ -400,7 +400,7 @@ impl World {
         let (grc, txn) = (known.grc, known.txn.clone());
         let expires_in = self.any_span();
         self.has_lied(rm, &txn, self.watch.yes_is_booked(&txn, MessageKind::Hold));
-        let answer = Answer::Held { expires_in };
+        let answer = Answer::Held { expires_in, servers: Vec::new() };
         self.send(Address::Rm(rm), Address::Grc(grc), Packet::Answer { call, answer });
         true
     }
@@ -419,9 +419,11 @@ impl World {
         let lie = match (self.dice.below(6), &truth, kind) {
             (0, ..) => Answer::OtherContent,
             (1, ..) => Answer::Denied,
-            (2, ..) => Answer::Held { expires_in: self.any_span() },
+            (2, ..) => Answer::Held { expires_in: self.any_span(), servers: Vec::new() },
             (_, Answer::Done | Answer::Held { .. }, _) => refused(),
-            (_, _, MessageKind::Hold) => Answer::Held { expires_in: self.any_span() },
+            (_, _, MessageKind::Hold) => {
+                Answer::Held { expires_in: self.any_span(), servers: Vec::new() }
+            }
             _ => Answer::Done,
         };
         if self.dice.per_mille(200) {

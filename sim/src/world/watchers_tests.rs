@@ -25,6 +25,7 @@ fn node() -> Participant {
         },
         levels: BTreeMap::new(),
         inside: None,
+        servers: BTreeMap::new(),
     };
     Participant::new(config).with_changes_kept(CHANGES_KEPT)
 }
@@ -52,9 +53,11 @@ fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
         replaces: None,
         keeps_old: false,
         one_way: false,
+        servers: None,
     };
     let (soft, hard) = (limits::HOLD_SOFT_DEFAULT, limits::HOLD_HARD_DEFAULT);
-    let record = ParticipantRecord::Held { order, soft, hard, at, inner: None };
+    let record =
+        ParticipantRecord::Held { order, soft, hard, at, inner: None, servers: Vec::new() };
     node.apply(&record).expect("it fits");
 }
 

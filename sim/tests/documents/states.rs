@@ -42,13 +42,20 @@ fn order(txn: &str, amount: u64, replaces: Option<&str>) -> HoldOrder {
         replaces: replaces.map(coalloc_common::TransactionId::composed),
         keeps_old: false,
         one_way: false,
+        servers: None,
     }
 }
 
 fn candidate() -> Candidate {
     let segments: BTreeMap<RmName, Vec<Segment>> =
         ["a", "b"].map(|rm| (RmName::composed(rm), vec![segment(4)])).into();
-    Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
+    Candidate {
+        segments,
+        order: Vec::new(),
+        details: Details::default(),
+        one_way: false,
+        servers: BTreeMap::new(),
+    }
 }
 
 fn told(answer: &Answer) -> String {

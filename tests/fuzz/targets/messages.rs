@@ -46,6 +46,7 @@ pub(crate) fn hold() -> v1::HoldRequest {
         replaces: "grc-1a2b3c4d-3/1".to_owned(),
         one_way: false,
         keeps_old: true,
+        servers: None,
     }
 }
 

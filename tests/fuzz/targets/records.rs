@@ -47,6 +47,7 @@ fn participant() -> Participant {
         policy: HoldPolicy::default(),
         levels: BTreeMap::new(),
         inside: None,
+        servers: BTreeMap::new(),
     })
 }
 
@@ -82,6 +83,7 @@ pub(crate) fn of_participant() -> Vec<Value> {
         replaces: replaces.map(txn),
         keeps_old: false,
         one_way: false,
+        servers: None,
     };
     let token = Token::new(1);
     let hold = |name, old| ParticipantInput::Hold { order: order(name, old), token };
@@ -129,6 +131,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
         order: Vec::new(),
         details: Details::default(),
         one_way: false,
+        servers: BTreeMap::new(),
     };
     let mut inputs = vec![(CoordinatorInput::Start, at(0))];
     let open =
@@ -146,7 +149,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
         kind,
         delivery: Delivery::Answered(answer),
     };
-    let held = || Answer::Held { expires_in: Span::from_secs(900) };
+    let held = || Answer::Held { expires_in: Span::from_secs(900), servers: Vec::new() };
     for name in ["r1", "r2"] {
         inputs.push((open(name), at(1)));
         inputs.push((reserve(name), at(2)));

@@ -12,17 +12,19 @@ use super::testimony::{Lower, Testimony, is_live};
 use super::violation::{Check, Violation};
 
 /// Makes all checks: nothing is overbooked, everything confirmed is booked exactly, nothing else is booked,
-/// nothing is half booked, no hold is left.
+/// nothing is half booked, no hold is left, and every server has one holder.
 #[must_use]
 pub fn audit(testimonies: &[Testimony], reservations: &[v1::Reservation]) -> Vec<Check> {
     let promised = promised(reservations);
-    vec![
+    let mut checks = vec![
         nothing_overbooked(testimonies),
         confirmed_is_booked(testimonies, &promised),
         nothing_else_booked(testimonies, &promised, None),
         nothing_half_booked(testimonies),
         no_hold_left(testimonies),
-    ]
+    ];
+    checks.extend(one_holder(testimonies, reservations));
+    checks
 }
 
 /// An amount of a resource in a window, in microseconds since 1970.
@@ -445,9 +447,11 @@ pub(super) fn all_have_ended(reservations: &[v1::Reservation]) -> Check {
 
 mod agree;
 mod levels;
+mod servers;
 #[cfg(test)]
 mod tests;
 
 pub(super) use agree::all_agree;
 pub use levels::audit_tree;
 pub(super) use levels::promises_are_kept;
+pub(super) use servers::one_holder;

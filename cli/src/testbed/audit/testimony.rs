@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_net::convert::site_resources;
+use coalloc_net::convert::{declared_servers, site_resources};
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -17,6 +17,8 @@ pub struct Testimony {
     pub capacities: BTreeMap<String, u64>,
     /// The two ends of each resource that is a path, from Describe.
     pub ends: BTreeMap<String, [String; 2]>,
+    /// The servers of each by-server site with their CPUs, from Describe.
+    pub servers: BTreeMap<String, BTreeMap<String, u64>>,
     /// Its live holds and bookings, from ListBookings.
     pub bookings: Vec<v1::Booking>,
     /// Its holds and bookings that have ended, from ListBookings.
@@ -53,7 +55,8 @@ impl Testimony {
         let all = rpc::all_bookings(client, all).await?;
         let (bookings, ended) = all.into_iter().partition(is_live);
         let (capacities, ends) = resources(&described);
-        let testimony = Self { name: described.name, capacities, ends, bookings, ended };
+        let servers = servers(&described);
+        let testimony = Self { name: described.name, capacities, ends, servers, bookings, ended };
         Ok((testimony, described.coordinators_below))
     }
 
@@ -72,6 +75,18 @@ pub async fn reservations(client: &mut Coordinator) -> Result<Vec<v1::Reservatio
 
 pub(super) fn is_live(booking: &v1::Booking) -> bool {
     matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked)
+}
+
+/// The servers of each by-server site, with their CPUs.
+fn servers(described: &v1::DescribeResponse) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let of_site = |site: &v1::Site| {
+        // A resource manager that describes something impossible has no servers that could be checked.
+        let declared = declared_servers("site", site).ok().flatten()?;
+        let servers = declared.servers.into_iter();
+        let servers = servers.map(|server| (server.name.to_string(), declared.cpus_each));
+        Some((site.name.clone(), servers.collect()))
+    };
+    described.sites.iter().filter_map(of_site).collect()
 }
 
 /// The capacity of each resource, and the two ends of each resource that is a path.

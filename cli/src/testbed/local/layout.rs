@@ -77,11 +77,13 @@ impl<'a> Setup<'a> {
         Self { folder, file, shape, telemetry, tasks: None }
     }
 
-    /// The coordinators that may watch a resource manager's profiles, if tasks are planned: those
-    /// responsible for it.
+    /// The coordinators that may watch a resource manager's profiles and search its servers, if tasks are planned or
+    /// there are servers: those responsible for it.
     fn profiles(&self, above: &[v1::Peer]) -> Option<v1::ProfilePolicy> {
+        let mut sites = self.file.computes.iter().flat_map(|compute| &compute.sites);
+        let is_used = self.tasks.is_some() || sites.any(|site| site.servers.is_some());
         let coordinators = above.iter().map(|peer| peer.name.clone()).collect();
-        self.tasks.as_ref().map(|_| v1::ProfilePolicy { coordinators, updates: None })
+        is_used.then_some(v1::ProfilePolicy { coordinators, updates: None })
     }
 }
 

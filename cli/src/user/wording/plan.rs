@@ -11,11 +11,6 @@ use crate::kit::text;
 /// When the plan runs, what it costs, and how close to the optimum it is.
 #[must_use]
 pub fn headline(plan: &v1::Plan) -> String {
-    let window = text::window(plan.window.as_ref());
-    let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
-    let cost = text::points(plan.cost_millipoints);
-    let price =
-        comparison::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
     let quality = if plan.proven_optimal {
         "proven optimal".to_owned()
     } else if !plan.coarse.is_empty() {
@@ -26,7 +21,18 @@ pub fn headline(plan: &v1::Plan) -> String {
         let bound = text::points(plan.lower_bound_millipoints);
         format!("not proven optimal: no plan costs less than {bound} (gap {})", gap(plan))
     };
-    format!("{window} ({length}){price}, cost {cost} points, {quality}")
+    format!("{}, {quality}", when_and_cost(plan))
+}
+
+/// When the plan runs, and what it costs.
+#[must_use]
+pub fn when_and_cost(plan: &v1::Plan) -> String {
+    let window = text::window(plan.window.as_ref());
+    let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
+    let cost = text::points(plan.cost_millipoints);
+    let price =
+        comparison::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
+    format!("{window} ({length}){price}, cost {cost} points")
 }
 
 /// Returns by how much, at most, the cheapest plan could be cheaper than this one, in percent of this

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use coalloc_proto::v1;
 
-use super::plan::{body, headline};
-use super::refusal;
+use super::plan::{body, headline, when_and_cost};
+use super::{refusal, servers};
 use crate::kit::request::flags;
 use crate::kit::text;
 
@@ -61,10 +61,15 @@ pub fn describe(one: &v1::Reservation) -> String {
         }
     }
     if let Some(plan) = &one.plan {
-        let _ = writeln!(out, "  {}", headline(plan));
+        // An allocation is found by a search, which knows no better plan.
+        let head = if one.allocation.is_some() { when_and_cost(plan) } else { headline(plan) };
+        let _ = writeln!(out, "  {head}");
         for line in body(plan).lines().chain(times(plan).lines()) {
             let _ = writeln!(out, "  {line}");
         }
+    }
+    for line in servers::granted(&one.servers) {
+        let _ = writeln!(out, "  {line}");
     }
     for (number, refusal) in one.attempt_refusals.iter().enumerate() {
         let _ = writeln!(out, "  attempt {} failed: {}", number + 1, text::refusal(refusal));

@@ -19,7 +19,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorRecord, ParentEntry, Reservation, State,
 };
-use coalloc_protocol::message::HoldOrder;
+use coalloc_protocol::message::{GrantedServers, HoldOrder};
 
 use super::led;
 use crate::views::view;
@@ -30,6 +30,8 @@ pub(super) struct ListedTransaction {
     coordinator: CoordinatorName,
     /// The Hold of the transaction; `None` for a tombstone.
     order: Option<HoldOrder>,
+    /// The servers that it has.
+    servers: Vec<GrantedServers>,
     state: v1::BookingState,
     live: bool,
     /// When the promise to the parent ends; `None` if there is none now.
@@ -41,7 +43,8 @@ impl ListedTransaction {
         let (txn, coordinator) = (txn.clone(), entry.coordinator.clone());
         let Some((order, id)) = &entry.order else {
             let state = v1::BookingState::Aborted;
-            return Some(Self { txn, coordinator, order: None, state, live: false, until: None });
+            let (order, servers, live, until) = (None, Vec::new(), false, None);
+            return Some(Self { txn, coordinator, order, servers, state, live, until });
         };
         let known = core.find(id.as_str())?;
         let (live, state) = match known.state {
@@ -53,7 +56,8 @@ impl ListedTransaction {
             State::Failed => (false, failed(known, core.was_promised(known))),
         };
         let (order, until) = (Some(order.clone()), core.promised_until(known));
-        Some(Self { txn, coordinator, order, state, live, until })
+        let servers = known.servers.values().flatten().cloned().collect();
+        Some(Self { txn, coordinator, order, servers, state, live, until })
     }
 
     /// Is anything held or booked for the transaction?
@@ -70,7 +74,8 @@ impl ListedTransaction {
     pub(super) fn shown(&self, now: Now) -> v1::Booking {
         let left = self.until.map(|until| until.since(now.boot).max(Span::ZERO));
         let order = self.order.as_ref();
-        let shown = convert::booking_to_wire(&self.txn, &self.coordinator, order, self.state);
+        let (coordinator, servers) = (&self.coordinator, &self.servers);
+        let shown = convert::booking_to_wire(&self.txn, coordinator, order, servers, self.state);
         v1::Booking { expires_in: left.map(convert::span_to_wire), ..shown }
     }
 }
@@ -108,6 +113,7 @@ pub(super) struct ParentEvents {
 #[derive(Debug, Clone)]
 pub(super) struct TransactionFacts {
     order: HoldOrder,
+    servers: Vec<GrantedServers>,
     refusal: Option<Refusal>,
     plan: Option<v1::Plan>,
     /// Its final state, if it has failed.
@@ -180,6 +186,7 @@ impl Events<Coordinator> for ParentEvents {
             let (known, aborted) = found(core, &entry.record)?;
             let told = TransactionFacts {
                 order: core.parent_order(known)?.clone(),
+                servers: known.servers.values().flatten().cloned().collect(),
                 refusal: known.refusal.clone(),
                 plan: view::plan(known.candidate.as_ref()),
                 failed: failed(known, core.was_promised(known)),
@@ -212,7 +219,7 @@ impl ParentEvents {
     ) -> Option<BookingChange> {
         use v1::BookingState as S;
         if let CoordinatorRecord::ParentTombstone { txn, coordinator, at } = record {
-            let booking = convert::booking_to_wire(txn, coordinator, None, S::Aborted);
+            let booking = convert::booking_to_wire(txn, coordinator, None, &[], S::Aborted);
             let cause = format!("coordinator {coordinator}");
             return Some(BookingChange { booking, cause, refusal: None, at: *at });
         }
@@ -236,7 +243,8 @@ impl ParentEvents {
         };
         let order = &told.order;
         let coordinator = &order.coordinator;
-        let mut booking = convert::booking_to_wire(&order.txn, coordinator, Some(order), state);
+        let (txn, servers) = (&order.txn, &told.servers);
+        let mut booking = convert::booking_to_wire(txn, coordinator, Some(order), servers, state);
         if let CoordinatorRecord::Prepared { expires_in, .. } = record {
             booking.expires_in = Some(convert::span_to_wire(*expires_in));
         }
@@ -273,8 +281,10 @@ mod tests {
             replaces: Some(TransactionId::composed("top-1/0")),
             keeps_old: false,
             one_way: false,
+            servers: None,
         };
-        TransactionFacts { order, refusal, plan: None, failed, aborted: false }
+        let servers = Vec::new();
+        TransactionFacts { order, servers, refusal, plan: None, failed, aborted: false }
     }
 
     fn change(
@@ -301,6 +311,7 @@ mod tests {
             txn: txn.clone(),
             expires_in: Span::from_secs(60),
             boot: String::new(),
+            servers: BTreeMap::new(),
             at: at(),
         };
         assert_eq!(change(&prepared, none()), Some((S::Held, top(), false)));

@@ -22,6 +22,7 @@ use coalloc_protocol::message::HoldOrder;
 use tonic::Status;
 
 use super::ParentService;
+use super::servers::wishes;
 use super::snapshot::AbstractSnapshot;
 use crate::availability::{self, FrameAvailability};
 use crate::calls::modify::merged;
@@ -119,7 +120,9 @@ impl ParentService {
         }
         let segments = merged(all);
         let details = kept::co_allocation(&joined(wires, &segments));
-        Ok(Ok(at_once(segments, details.into())))
+        let servers = wishes(&shown.snapshot, order, &segments);
+        let candidate = at_once(segments, details.into());
+        Ok(servers.map(|servers| Candidate { servers, ..candidate }))
     }
 
     /// Checks that all periods to be planned lie within the time that can be booked, and that they are not too many.
@@ -260,7 +263,7 @@ fn beyond_level(
 
 /// A candidate that is held everywhere at once. A refusal inside ends the hold: the parent makes the next choice.
 fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
-    Candidate { segments, order: Vec::new(), details, one_way: false }
+    Candidate { segments, order: Vec::new(), details, one_way: false, servers: BTreeMap::new() }
 }
 
 /// One plan, made from those of several periods and from what stays booked.

@@ -8,6 +8,7 @@ use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::availability::federation::Snapshot;
+use crate::availability::server_sites::described;
 use crate::config::parents::ParentSettings;
 
 /// The abstract topology that parents see, and the snapshot that it was made from.
@@ -41,6 +42,8 @@ impl AbstractSnapshot {
             unit_value: Some(compute.unit_value.0),
             mips: Some(compute.mips),
             others: convert::others_to_wire(vertex),
+            // Servers have the same names on both levels, as sites do.
+            servers: described(&self.snapshot, compute).and_then(|site| site.servers.clone()),
             ..v1::Site::default()
         });
         let paths = self.all.paths().iter().map(|path| v1::Path {

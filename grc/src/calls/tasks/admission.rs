@@ -2,7 +2,7 @@
 //! request leaves something open?
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, RequestId, Time, limits};
+use coalloc_common::{InvalidField, Time, limits};
 use coalloc_net::convert::{
     ParsedTask, ParsedTaskOptions, task_from_wire, task_options, user_name,
 };
@@ -12,7 +12,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::coordinator::Ticket;
 use tonic::Status;
 
-use crate::admission::digest;
+use crate::admission::{digest, request_id};
 use crate::availability::federation::Snapshot;
 use crate::config::tasks::{TaskSettings, one_way};
 
@@ -109,15 +109,9 @@ pub fn manner(
 /// # Errors
 /// [`InvalidField`] when the id or the user is not a name, or the id begins with `own_ids`.
 pub fn ticket(wire: &v1::SubmitTaskRequest, own_ids: &str) -> Result<Ticket, InvalidField> {
-    if wire.request_id.starts_with(own_ids) {
-        // Get and Release take both kinds of id, so a request must not have an id that looks like a reservation's.
-        let allowed = format!("an id that does not begin with {own_ids}");
-        let value = InvalidField::quoted(&wire.request_id);
-        return Err(InvalidField::new("request_id", value, allowed));
-    }
     let user = wire.task.as_ref().map_or("", |task| task.user.as_str());
     Ok(Ticket {
-        request: RequestId::parse("request_id", &wire.request_id)?,
+        request: request_id(&wire.request_id, own_ids)?,
         user: user_name("task.user", user)?,
         // The prefix makes it differ from the digest of every co-allocation.
         content: format!("task-{}", digest(wire)),

@@ -2,6 +2,7 @@
 //!
 //! Left out: the folds of changes, mending, parents and repairs, which are beside what they do.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use coalloc_common::{Now, Refusal, ReservationId, RmName, TransactionId};
@@ -80,7 +81,8 @@ impl Coordinator {
             CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
                 self.fold_change_refused(reservation, refusal)
             }
-            CoordinatorRecord::Decided { txn, decision, refusal, .. } => {
+            CoordinatorRecord::Decided { txn, decision, refusal, servers, .. } => {
+                self.transaction_mut(txn)?.grant(servers);
                 self.fold_decided(txn, *decision, refusal.as_ref())
             }
             CoordinatorRecord::Mixed { txn, refusal, .. } => self.fold_mixed(txn, refusal),
@@ -95,7 +97,8 @@ impl Coordinator {
             CoordinatorRecord::ParentHoldOpened { reservation, order, at } => {
                 self.fold_parent_hold_opened(reservation, order, *at)
             }
-            CoordinatorRecord::Prepared { txn, expires_in, boot, at } => {
+            CoordinatorRecord::Prepared { txn, expires_in, boot, servers, at } => {
+                self.transaction_mut(txn)?.grant(servers);
                 self.fold_prepared(txn, *expires_in, boot, *at)
             }
             CoordinatorRecord::ParentTombstone { txn, coordinator, .. } => {
@@ -204,13 +207,29 @@ impl Coordinator {
         if reservation.state == State::Held {
             reservation.state = State::Checking;
         }
-        if decision == Decision::Commit && !mends {
-            expect_checking(reservation, "decided")?;
-            reservation.state = State::Committing;
-        }
         if let Some(refusal) = refusal {
             reservation.attempt_refusals.push(refusal.clone());
         }
+        if decision == Decision::Commit && !mends {
+            expect_checking(reservation, "decided")?;
+            reservation.state = State::Committing;
+            self.fold_servers(&id, txn)?;
+        }
+        Ok(())
+    }
+
+    /// The servers that a transaction has become those of a reservation. At other RMs it keeps those that it had.
+    pub(in crate::coordinator) fn fold_servers(
+        &mut self,
+        id: &ReservationId,
+        txn: &TransactionId,
+    ) -> Result<(), ReplayError> {
+        let transaction = self.transaction_mut(txn)?;
+        let mut servers = transaction.servers();
+        let parties: BTreeSet<RmName> = transaction.parties().cloned().collect();
+        let reservation = self.reservation_mut(id)?;
+        reservation.servers.retain(|rm, _| !parties.contains(rm));
+        reservation.servers.append(&mut servers);
         Ok(())
     }
 

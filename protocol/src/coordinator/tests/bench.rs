@@ -42,7 +42,13 @@ pub(in crate::coordinator) fn plan(rms: &[&str]) -> Candidate {
     let window = Window::new(Time::from_us(5_000_000_000), Time::from_us(6_000_000_000)).unwrap();
     let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
     let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
-    Candidate { segments, order: Vec::new(), details: Details::default(), one_way: false }
+    Candidate {
+        segments,
+        order: Vec::new(),
+        details: Details::default(),
+        one_way: false,
+        servers: BTreeMap::new(),
+    }
 }
 
 /// A request arrives.
@@ -186,7 +192,7 @@ impl Bench {
         expires_s: i64,
         now: Now,
     ) -> Vec<CoordinatorEffect> {
-        let answer = Answer::Held { expires_in: Span::from_secs(expires_s) };
+        let answer = Answer::Held { expires_in: Span::from_secs(expires_s), servers: Vec::new() };
         self.answer(name, id, MessageKind::Hold, answer, now)
     }
 

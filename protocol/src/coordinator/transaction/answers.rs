@@ -131,8 +131,8 @@ impl Coordinator {
         now: Now,
         out: &mut StepOutput,
     ) {
-        let expires_in = match answer {
-            Answer::Held { expires_in } => expires_in,
+        let (expires_in, servers) = match answer {
+            Answer::Held { expires_in, servers } => (expires_in, servers),
             Answer::Refused(refusal) => {
                 // Normally an RM that has refused refuses for ever. But an RM without disk space keeps its
                 // refusal of a one-way Hold in memory only. After a restart it would book a late copy that
@@ -152,6 +152,7 @@ impl Coordinator {
         let one_way = txn.one_way;
         if let Some(party) = txn.parties.get_mut(rm) {
             party.answered = true;
+            party.granted = servers;
             // A booking does not end by itself.
             party.expires_at = Some(opened.saturating_add(expires_in)).filter(|_| !one_way);
         }

@@ -17,6 +17,7 @@ use coalloc_protocol::coordinator::{
     Candidate, CoordinatorInput, Details, MessageKind, ParentInput, Ticket,
 };
 use coalloc_protocol::message::{Answer, HoldOrder, Message};
+use std::collections::BTreeMap;
 
 use super::planning::Job;
 use super::{Event, Member, World};
@@ -217,6 +218,7 @@ fn way(
         order: Vec::new(),
         details: Details::default(),
         one_way: false,
+        servers: BTreeMap::new(),
     };
     let edges = plan.routes.iter().map(|route| route.len() as u64).sum();
     ChildCandidate { candidate, led: led.collect(), edges }

@@ -5,6 +5,7 @@
 //! own resource managers. Planning takes its time once those answers have arrived.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, Topology, UserName, Window, limits};
@@ -154,6 +155,7 @@ impl World<'_> {
             order: self.planning.solver().hold_order(topology, &wanted, &judged.plan),
             one_way: false,
             details: Details::default(),
+            servers: BTreeMap::new(),
         };
         let candidates = outcome.as_ref().map(|plans| plans.iter().map(candidate).collect());
         let candidates: Result<Vec<Candidate>, Refusal> = candidates.map_err(Clone::clone);

@@ -42,9 +42,10 @@ impl Experiment {
                 let allowed = "a name that no other axis has";
                 return Err(InvalidField::new(format!("{field}.name"), &axis.name, allowed));
             }
-            if axis.values.is_empty() {
-                let allowed = "at least one value to sweep";
-                return Err(InvalidField::new(format!("{field}.values"), "[]", allowed));
+            if axis.values.iter().all(Axis::is_small_only) {
+                let allowed = "at least one value to sweep in a full run";
+                let found = if axis.values.is_empty() { "[]" } else { "small_only in all" };
+                return Err(InvalidField::new(format!("{field}.values"), found, allowed));
             }
             check_values(&field, axis)?;
         }
@@ -155,7 +156,8 @@ impl Experiment {
     fn check_at(&self, field: &str, at: &BTreeMap<String, Value>) -> Result<(), InvalidField> {
         for (axis, value) in at {
             let field = format!("{field}.at.{axis}");
-            let known = self.check_axis(&field, axis)?.labels(false);
+            let known = &self.check_axis(&field, axis)?.values;
+            let known: Vec<String> = known.iter().map(Axis::label_of).collect();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             for wanted in values(value) {
                 if !known.contains(&wanted.as_str()) {
@@ -181,11 +183,14 @@ fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
         let place = format!("{field}.values[{at}]");
         match value {
             Value::Object(choice) => {
-                let known = choice.keys().all(|key| key == "label" || key == "set");
-                let is_choice = choice.get("label").is_some_and(Value::is_string)
-                    && choice.get("set").is_some_and(Value::is_object);
-                if !known || !is_choice {
-                    let allowed = "a value, or {label: a text, set: {path: value, ..}}";
+                let known = ["label", "set", "small_only"];
+                let is_choice = choice.keys().all(|key| known.contains(&key.as_str()))
+                    && choice.get("label").is_some_and(Value::is_string)
+                    && choice.get("set").is_some_and(Value::is_object)
+                    && choice.get("small_only").is_none_or(Value::is_boolean);
+                if !is_choice {
+                    let allowed = "a value, or {label: a text, set: {path: value, ..}}, with \
+                                   small_only: true if it is for small runs only";
                     return Err(InvalidField::new(place, value, allowed));
                 }
             }

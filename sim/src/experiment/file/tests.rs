@@ -58,6 +58,26 @@ fn a_small_run_has_fewer_points_seeds_and_jobs() {
 }
 
 #[test]
+fn a_value_for_small_runs_is_in_no_full_run() {
+    let late = "{label: late, set: {planner: mc-t, workload.delay: 5}}";
+    let small_only = late.replace("5}}", "5}, small_only: true}");
+    let experiment = read(&FILE.replace(late, &small_only));
+    experiment.check().unwrap();
+    let counts =
+        |experiment: &Experiment| [false, true].map(|small| experiment.points(small).len());
+    assert_eq!(counts(&experiment), [3, 4]);
+    let off = read(&FILE.replace(late, &small_only.replace("true", "false")));
+    off.check().unwrap();
+    assert_eq!(counts(&off), [6, 4]);
+    let none = small_only.replace("{label: late", "{label: ect");
+    let ect = "{label: ect, set: {planner: ect}}";
+    let none = read(&FILE.replace(ect, &none).replace(late, &small_only));
+    assert_eq!(none.check().unwrap_err().field, "sweep[1].values");
+    let bad = read(&FILE.replace(late, &small_only.replace("true", "1")));
+    assert_eq!(bad.check().unwrap_err().field, "sweep[1].values[1]");
+}
+
+#[test]
 fn a_setting_is_traced_to_the_field_that_gave_it() {
     let experiment = read(FILE);
     let point = &experiment.points(false)[3];

@@ -128,7 +128,7 @@ fn reservation() -> ReservationId {
 }
 
 pub(crate) fn held() -> Answer {
-    Answer::Held { expires_in: Span::from_secs(900) }
+    Answer::Held { expires_in: Span::from_secs(900), servers: Vec::new() }
 }
 
 pub(crate) fn refused() -> Answer {

@@ -41,6 +41,7 @@ impl Rm {
             policy,
             levels: BTreeMap::new(),
             inside: None,
+            servers: BTreeMap::new(),
         });
         let _ = core.step(ParticipantInput::Start { boot: "boot-1".to_owned() }, at(0));
         Self { core, amount: 10, one_way: false }

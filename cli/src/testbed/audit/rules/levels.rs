@@ -12,7 +12,7 @@ use coalloc_proto::v1;
 
 use super::{
     Check, Lower, Piece, Testimony, Violation, confirmed_is_booked, is_booked, no_hold_left,
-    nothing_else_booked, nothing_half_booked, nothing_overbooked, promised,
+    nothing_else_booked, nothing_half_booked, nothing_overbooked, one_holder, promised,
 };
 
 /// Checks a tree: its resource managers, its child coordinators, and the reservations of the parent
@@ -32,7 +32,7 @@ pub fn audit_tree(
     let both: Vec<v1::Reservation> = reservations.iter().chain(&inner).cloned().collect();
     let upper = "level 1 (parent)";
     let under = "level 2 (children)";
-    vec![
+    let mut checks = vec![
         nothing_overbooked(testimonies),
         confirmed_is_booked(&all, &promised(reservations)).of(upper),
         nothing_else_booked(&below, &promised(reservations), None).of(upper),
@@ -41,7 +41,9 @@ pub fn audit_tree(
         promises_are_kept(testimonies, lower),
         nothing_half_booked(&all),
         no_hold_left(&all),
-    ]
+    ];
+    checks.extend(one_holder(&all, &both));
+    checks
 }
 
 /// The amount booked of each site, or of each end point of paths.

@@ -1,0 +1,411 @@
+//! By-server sites: which servers a hold gets, and that it keeps them; by hand, and against a look at every server.
+
+use coalloc_common::servers::Choice;
+use coalloc_common::{Reason, Refusal, Segment, UserName, Window};
+use proptest::prelude::*;
+
+use super::servers::SiteServers;
+use super::tests::{at, config, grc, txn, window};
+use super::*;
+use crate::durable::Log;
+use crate::message::{GrantedServers, ServerWish};
+
+/// CPUs of each server of the site.
+const EACH: u64 = 4;
+
+fn site() -> ResourceId {
+    ResourceId::composed("A")
+}
+
+fn server(number: usize) -> ResourceId {
+    ResourceId::composed(format!("A/{number}"))
+}
+
+fn servers(numbers: &[usize]) -> Vec<ResourceId> {
+    numbers.iter().map(|number| server(*number)).collect()
+}
+
+/// An RM with one by-server site of so many servers, and a counted site of 10 CPUs.
+fn participant(count: usize) -> Participant {
+    let names = (1..=count).map(server).collect();
+    let site_servers = SiteServers { cpus_each: EACH, names };
+    let mut participant = Participant::new(ParticipantConfig {
+        servers: [(site(), site_servers)].into(),
+        levels: [(UserName::composed("guest"), 50), (UserName::composed("UserA"), 100)].into(),
+        ..config(&[("A", EACH * count as u64), ("B", 10)])
+    });
+    let _ = step(&mut participant, ParticipantInput::Start { boot: "first".into() }, at(0));
+    participant
+}
+
+fn order(name: &str, cpus: u64, window: Window) -> HoldOrder {
+    let segment = Segment { resource: site(), amount: Amount(cpus), window };
+    HoldOrder { segments: vec![segment], ..super::tests::order(name, 1, window) }
+}
+
+fn picking(order: HoldOrder, picked: &[usize]) -> HoldOrder {
+    let wish = ServerWish { choice: Choice::Paper, picked: servers(picked) };
+    HoldOrder { servers: Some(wish), ..order }
+}
+
+/// Runs a step, and checks the invariants and that replay gives the same entries and the same index.
+fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
+    struct InstantLog;
+    impl Log for InstantLog {
+        type Record = ParticipantRecord;
+        type Error = std::convert::Infallible;
+        fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Self::Error> {
+            Ok(())
+        }
+    }
+    let mut twin = participant.clone();
+    let step = participant.step(input, now);
+    for record in step.records() {
+        let text = serde_json::to_string(record).unwrap();
+        twin.apply(&serde_json::from_str(&text).unwrap()).unwrap();
+    }
+    participant.check_invariants().unwrap();
+    twin.check_invariants().unwrap();
+    assert_eq!(twin.entries, participant.entries, "I12, I14");
+    assert_eq!(twin.timetables, participant.timetables, "I12, I14");
+    let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
+    synced.into_effects().into_iter().find_map(|effect| match effect {
+        ParticipantEffect::Reply { answer, .. } => Some(answer),
+        ParticipantEffect::Ask { .. } => None,
+    })
+}
+
+fn hold_at(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
+    step(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now).unwrap()
+}
+
+/// The numbers of the servers that a hold gets.
+fn held(participant: &mut Participant, order: HoldOrder) -> Vec<usize> {
+    let windows: Vec<Window> = order.segments.iter().map(|segment| segment.window).collect();
+    match hold_at(participant, order, at(0)) {
+        Answer::Held { servers, .. } => {
+            let one = |granted: &GrantedServers| {
+                assert!(granted.site == site() && windows.contains(&granted.window));
+                granted.servers.clone()
+            };
+            let number = |name: ResourceId| name.as_str()[2..].parse().unwrap();
+            servers.iter().flat_map(one).map(number).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(participant: &mut Participant, order: HoldOrder) -> Refusal {
+    match hold_at(participant, order, at(0)) {
+        Answer::Refused(refusal) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn commit(participant: &mut Participant, name: &str) {
+    let input = ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token::new(1) };
+    assert_eq!(step(participant, input, at(1)), Some(Answer::Done));
+}
+
+fn release(participant: &mut Participant, name: &str) {
+    let input = ParticipantInput::Release { txn: txn(name), by: grc(), token: Token::new(1) };
+    assert_eq!(step(participant, input, at(1)), Some(Answer::Done));
+}
+
+fn book(participant: &mut Participant, order: HoldOrder) -> Vec<usize> {
+    let txn = order.txn.clone();
+    let servers = held(participant, order);
+    let input = ParticipantInput::Commit { txn, by: grc(), token: Token::new(1) };
+    assert_eq!(step(participant, input, at(1)), Some(Answer::Done));
+    servers
+}
+
+/// The CPUs of the site that a query says are free over a window.
+fn free(participant: &Participant, user: &str, window: Window, replaces: Option<&str>) -> u64 {
+    let replaces = replaces.map(txn);
+    let user = UserName::composed(user);
+    participant.availability(&[window], &user, replaces.as_ref(), at(1))[0][0].0
+}
+
+#[test]
+fn a_hold_takes_whole_servers_and_names_them_for_ever() {
+    let mut p = participant(3);
+    let hour = window(600, 1_200);
+    let first = order("a", 5, hour);
+    assert_eq!(held(&mut p, first.clone()), [2, 3], "five CPUs are two servers of four");
+    assert_eq!(free(&p, "UserA", hour, None), 4);
+    assert_eq!(held(&mut p, first.clone()), [2, 3], "the same answer to the same Hold");
+    commit(&mut p, "a");
+    assert_eq!(held(&mut p, first), [2, 3], "and once it is booked");
+    let refusal = refused(&mut p, order("b", 8, hour));
+    assert_eq!(refusal.reason, Reason::InsufficientCapacity);
+    assert_eq!((refusal.requested, refusal.available), (Some(Amount(8)), Some(Amount(4))));
+    assert_eq!(held(&mut p, order("c", 1, hour)), [1]);
+    assert_eq!(free(&p, "UserA", hour, None), 0);
+    // Windows that meet share a server, and the counted site is as before.
+    assert_eq!(held(&mut p, order("d", 12, window(1_200, 1_800))).len(), 3);
+    let counted = Segment { resource: ResourceId::composed("B"), amount: Amount(3), window: hour };
+    let counted = HoldOrder { segments: vec![counted], ..order("e", 1, hour) };
+    assert_eq!(held(&mut p, counted), [0; 0]);
+    release(&mut p, "a");
+    assert_eq!(free(&p, "UserA", hour, None), 8);
+}
+
+#[test]
+fn servers_of_one_site_do_not_stand_for_those_of_another() {
+    let all = |site: &str| {
+        let names = (1..=2).map(|number| ResourceId::composed(format!("{site}/{number}")));
+        SiteServers { cpus_each: EACH, names: names.collect() }
+    };
+    let sites = ["A", "B"].map(|site| (ResourceId::composed(site), all(site)));
+    let config = config(&[("A", 8), ("B", 8)]);
+    let mut p = Participant::new(ParticipantConfig { servers: sites.into(), ..config });
+    let hour = window(600, 1_200);
+    let at = |site: &str| Segment {
+        resource: ResourceId::composed(site),
+        amount: Amount(8),
+        window: hour,
+    };
+    let both = HoldOrder { segments: vec![at("A"), at("B")], ..order("a", 1, hour) };
+    let answer = hold_at(&mut p, both, super::tests::at(0));
+    let Answer::Held { servers, .. } = answer else { panic!("{answer:?}") };
+    let names = |granted: &GrantedServers| granted.servers.clone();
+    let expected = ["A/1", "A/2", "B/1", "B/2"].map(ResourceId::composed);
+    assert_eq!(servers.iter().flat_map(names).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn every_instant_may_have_enough_and_no_server_be_idle_throughout() {
+    let mut p = participant(2);
+    assert_eq!(book(&mut p, picking(order("a", 4, window(600, 1_200)), &[1])), [1]);
+    assert_eq!(book(&mut p, picking(order("b", 4, window(1_200, 1_800)), &[2])), [2]);
+    let both = window(600, 1_800);
+    assert_eq!(p.timetable(&site()).unwrap().free_min(both), Amount(4), "profiles are counts");
+    assert_eq!(free(&p, "UserA", both, None), 0, "a query asks for the whole frame");
+    let refusal = refused(&mut p, order("c", 4, both));
+    assert!(refusal.detail.contains("0 of the 2 servers of A are idle"), "{}", refusal.detail);
+    let changes = Question::new(vec![both], UserName::composed("UserA"), None);
+    let mut question = changes;
+    p.answer(&mut question, at(1));
+    let (_, next) = question.into_answer_with_changes().next().unwrap();
+    assert_eq!(next, Some(window(1_200, 1_201).start()), "server 1 is idle for long from then on");
+}
+
+#[test]
+fn a_change_keeps_the_servers_that_it_has() {
+    let mut p = participant(4);
+    let hour = window(600, 1_200);
+    assert_eq!(book(&mut p, picking(order("a", 8, hour), &[2, 4])), [2, 4]);
+    let change = |name: &str, cpus, window, old: &str| HoldOrder {
+        replaces: Some(txn(old)),
+        keeps_old: true,
+        ..order(name, cpus, window)
+    };
+    // Later by half: the same servers, and nobody else gets them meanwhile.
+    assert_eq!(free(&p, "UserA", window(900, 1_500), Some("a")), 16);
+    assert_eq!(book(&mut p, change("b", 8, window(900, 1_500), "a")), [2, 4]);
+    // One more server, and the way back while the old version is kept.
+    let three = book(&mut p, change("c", 12, window(900, 1_500), "b"));
+    assert!(three.len() == 3 && three.contains(&2) && three.contains(&4), "{three:?}");
+    assert_eq!(book(&mut p, change("d", 8, window(900, 1_500), "c")), [2, 4]);
+    assert_eq!(book(&mut p, change("e", 4, window(900, 1_500), "d")), [2]);
+    release(&mut p, "d");
+    assert_eq!(free(&p, "UserA", window(900, 1_500), None), 12);
+    release(&mut p, "e");
+    assert_eq!(free(&p, "UserA", window(0, 2_000), None), 16);
+}
+
+#[test]
+fn what_has_begun_cannot_move_to_other_servers() {
+    let mut p = participant(2);
+    assert_eq!(book(&mut p, picking(order("a", 4, window(600, 1_200)), &[1])), [1]);
+    assert_eq!(book(&mut p, picking(order("b", 4, window(1_200, 1_800)), &[1])), [1]);
+    let longer =
+        |name: &str| HoldOrder { replaces: Some(txn("a")), ..order(name, 4, window(600, 1_500)) };
+    let begun = hold_at(&mut p, longer("c"), at(700));
+    let Answer::Refused(refusal) = begun else { panic!("{begun:?}") };
+    assert_eq!(refusal.resource, Some(server(1)));
+    assert!(refusal.detail.contains("server A/1 is taken from"), "{}", refusal.detail);
+    // Before its start it may take the other one.
+    assert_eq!(held(&mut p, longer("d")), [2]);
+}
+
+#[test]
+fn a_lost_pick_says_until_when_and_when_all_are_idle() {
+    let mut p = participant(3);
+    book(&mut p, picking(order("a", 4, window(600, 1_200)), &[2]));
+    book(&mut p, picking(order("b", 4, window(1_500, 1_600)), &[3]));
+    let refusal = refused(&mut p, picking(order("c", 8, window(900, 1_300)), &[2, 3]));
+    assert_eq!(refusal.resource, Some(server(2)));
+    assert_eq!(refusal.window, Some(window(900, 1_200)));
+    let (from, until) = (window(900, 901).start(), window(1_200, 1_201).start());
+    let next = window(1_600, 1_601).start();
+    let expected = format!(
+        "server A/2 is taken from {from} to {until}; all of them are next idle for 6 min 40 s from \
+         {next} on"
+    );
+    assert_eq!(refusal.detail, expected);
+    assert_eq!(held(&mut p, picking(order("d", 8, window(1_600, 2_000)), &[3, 2])), [3, 2]);
+    // Also when no server of the site is idle, so that the count would do to refuse it.
+    book(&mut p, order("e", 12, window(3_000, 3_600)));
+    let refusal = refused(&mut p, picking(order("f", 4, window(3_000, 3_600)), &[1]));
+    assert_eq!((refusal.resource, refusal.window), (Some(server(1)), Some(window(3_000, 3_600))));
+}
+
+#[test]
+fn picks_that_make_no_sense_are_refused_by_name() {
+    let mut p = participant(2);
+    let hour = window(600, 1_200);
+    let unknown = refused(&mut p, picking(order("a", 4, hour), &[7]));
+    assert_eq!((unknown.reason, unknown.resource), (Reason::UnknownResource, Some(server(7))));
+    assert!(unknown.detail.starts_with("there is no server A/7 here"), "{}", unknown.detail);
+    let few = refused(&mut p, picking(order("b", 8, hour), &[1]));
+    assert_eq!(few.detail, "servers of A that were picked: 1, needed: 2");
+    let twice = refused(&mut p, picking(order("c", 8, hour), &[1, 1]));
+    assert_eq!(twice.resource, Some(server(1)));
+    let counted = Segment { resource: ResourceId::composed("B"), amount: Amount(3), window: hour };
+    let elsewhere = HoldOrder { segments: vec![counted], ..picking(order("d", 4, hour), &[1]) };
+    let elsewhere = refused(&mut p, elsewhere);
+    assert_eq!(elsewhere.detail, "server A/1 was picked, but nothing at A");
+    // A server is no resource that could be held by its name.
+    let by_name = Segment { resource: server(1), amount: Amount(1), window: hour };
+    let by_name = HoldOrder { segments: vec![by_name], ..order("e", 4, hour) };
+    assert_eq!(refused(&mut p, by_name).reason, Reason::UnknownResource);
+}
+
+#[test]
+fn a_service_level_is_a_share_of_the_idle_servers() {
+    let mut p = participant(4);
+    let hour = window(600, 1_200);
+    let guest = |name: &str, cpus| HoldOrder {
+        user: UserName::composed("guest"),
+        ..order(name, cpus, hour)
+    };
+    assert_eq!(free(&p, "guest", hour, None), 8);
+    assert_eq!(refused(&mut p, guest("a", 9)).reason, Reason::ServiceLevel);
+    assert_eq!(held(&mut p, guest("b", 8)).len(), 2);
+    // Half of the two that are left is one.
+    assert_eq!(free(&p, "guest", hour, None), 4);
+}
+
+#[test]
+fn a_site_made_by_server_over_live_bookings_is_noticed() {
+    let hour = window(600, 1_200);
+    let mut counted = Participant::new(config(&[("A", 8)]));
+    let mut log = Vec::new();
+    for input in [
+        ParticipantInput::Start { boot: "first".into() },
+        ParticipantInput::Hold { order: order("a", 4, hour), token: Token::new(1) },
+    ] {
+        log.extend(counted.step(input, at(0)).records().iter().cloned());
+    }
+    let mut by_server = participant(2);
+    by_server = Participant::new(by_server.config.clone());
+    for record in &log {
+        by_server.apply(record).unwrap();
+    }
+    assert_eq!(by_server.without_servers(at(0)), Some((&txn("a"), &site())));
+    assert_eq!(by_server.without_servers(at(1_200)), None, "it is over then");
+    assert_eq!(participant(2).without_servers(at(0)), None);
+}
+
+/// A change of the site's bookings.
+#[derive(Debug, Clone)]
+enum Act {
+    Hold { cpus: u64, from: i64, length: i64, replaces: Option<usize>, picked: Option<usize> },
+    Commit(usize),
+    Abort(usize),
+    Release(usize),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let number = 0..20_usize;
+    let act = prop_oneof![
+        6 => (1..18_u64, 0..10_i64, 1..6_i64, prop::option::weighted(0.3, number.clone()),
+              prop::option::weighted(0.2, 1..5_usize))
+            .prop_map(|(cpus, from, length, replaces, picked)| {
+                Act::Hold { cpus, from, length, replaces, picked }
+            }),
+        4 => number.clone().prop_map(Act::Commit),
+        1 => number.clone().prop_map(Act::Abort),
+        2 => number.prop_map(Act::Release),
+    ];
+    prop::collection::vec(act, 1..40)
+}
+
+/// The servers that are idle at every instant of a window if those of `own` count as idle: by a look at every server.
+fn idle_by_hand(p: &Participant, window: Window, own: Option<&TransactionId>) -> usize {
+    let own = p.own(own).unwrap_or_default();
+    let instants = (0..).map(|s| window.start().saturating_add(Span::from_secs(s * 60)));
+    let instants: Vec<Time> = instants.take_while(|at| *at < window.end()).collect();
+    let is_idle = |name: &ResourceId| {
+        instants.iter().all(|instant| {
+            let second = Window::starting(*instant, Span::from_secs(1)).unwrap();
+            let taken = p.timetables[name].free_min(second) == Amount::ZERO;
+            let is_own = own.steps(name).is_some_and(|steps| steps.at(*instant) > Amount::ZERO);
+            !taken || is_own
+        })
+    };
+    (1..=4).filter(|number| is_idle(&server(*number))).count()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn holds_get_servers_exactly_when_enough_are_idle_and_keep_them(acts in acts()) {
+        let mut p = participant(4);
+        let mut orders: Vec<TransactionId> = Vec::new();
+        let mut granted: BTreeMap<TransactionId, Vec<GrantedServers>> = BTreeMap::new();
+        for (number, act) in acts.into_iter().enumerate() {
+            let known = |index: usize| orders.get(index % orders.len().max(1)).cloned();
+            let by = grc();
+            match act {
+                Act::Hold { cpus, from, length, replaces, picked } => {
+                    let window = window(600 + from * 60, 600 + (from + length) * 60);
+                    let replaces = replaces.and_then(known);
+                    let replaces = replaces.filter(|old| {
+                        p.booked_entry(Some(old)).is_some() && !p.replacing.contains_key(old)
+                    });
+                    let wanted = usize::try_from(cpus.div_ceil(EACH)).unwrap();
+                    let idle = idle_by_hand(&p, window, replaces.as_ref());
+                    let user = UserName::composed("UserA");
+                    let said = p.availability(&[window], &user, replaces.as_ref(), at(1))[0][0].0;
+                    prop_assert_eq!(said, idle as u64 * EACH);
+                    let mut order = order(&format!("t{number}"), cpus, window);
+                    (order.keeps_old, order.replaces) = (replaces.is_some(), replaces);
+                    let picked = picked.filter(|_| wanted == 1).map(|number| vec![number]);
+                    let order = match &picked {
+                        Some(picked) => picking(order, picked),
+                        None => order,
+                    };
+                    let txn = order.txn.clone();
+                    match hold_at(&mut p, order, at(1)) {
+                        Answer::Held { servers, .. } => {
+                            prop_assert!(wanted <= idle);
+                            prop_assert_eq!(servers[0].servers.len(), wanted);
+                            if let Some(picked) = picked {
+                                prop_assert_eq!(&servers[0].servers, &super::server_tests::servers(&picked));
+                            }
+                            granted.insert(txn.clone(), servers);
+                            orders.push(txn);
+                        }
+                        _ => prop_assert!(wanted > idle || picked.is_some()),
+                    }
+                }
+                Act::Commit(index) => if let Some(txn) = known(index) {
+                    step(&mut p, ParticipantInput::Commit { txn, by, token: Token::new(1) }, at(2));
+                },
+                Act::Abort(index) => if let Some(txn) = known(index) {
+                    step(&mut p, ParticipantInput::Abort { txn, by, token: Token::new(1) }, at(2));
+                },
+                Act::Release(index) => if let Some(txn) = known(index) {
+                    step(&mut p, ParticipantInput::Release { txn, by, token: Token::new(1) }, at(2));
+                },
+            }
+            for (txn, servers) in &granted {
+                prop_assert_eq!(&p.entries[txn].granted_servers(), servers, "chosen once");
+            }
+        }
+    }
+}
