@@ -139,6 +139,14 @@ name_type! {
     SiteName
 }
 name_type! {
+    /// The name of an activity of a workflow, unique in the workflow.
+    ActivityName
+}
+name_type! {
+    /// The name of a data item of a workflow, unique in the workflow.
+    DataName
+}
+name_type! {
     /// The name of an edge of the topology: a path inside one domain (Takefusa 2010, section 3.2, `E`).
     EdgeName
 }

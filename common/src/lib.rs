@@ -29,12 +29,13 @@ pub mod time;
 pub mod timetable;
 pub mod topology;
 pub mod vector;
+pub mod workflow;
 
 pub use amount::{Amount, BitsPerSecond, Cpus, UnitValue, Value};
 pub use disk_space::DiskSpace;
 pub use id::{
-    CoordinatorName, DomainName, EdgeName, RequestId, ReservationId, ResourceId, RmName, SiteName,
-    TransactionId, UserName, VertexName,
+    ActivityName, CoordinatorName, DataName, DomainName, EdgeName, RequestId, ReservationId,
+    ResourceId, RmName, SiteName, TransactionId, UserName, VertexName,
 };
 pub use invalid::InvalidField;
 pub use kind::{ResourceKind, ResourceKinds};

@@ -285,6 +285,18 @@ pub const TASK_PLANS_MAX: usize = 64;
 pub const TASK_TRIES_DEFAULT: u32 = 4;
 /// Most tries that the request of a task may ask for, counted as in [`TASK_TRIES_DEFAULT`].
 pub const TASK_TRIES_MAX: u32 = 16;
+/// Most activities of a workflow. The largest workflows of WfCommons that somebody plans as one are of this size.
+pub const WORKFLOW_ACTIVITIES_MAX: usize = 4_096;
+/// Most dependencies of a workflow: pairs of a data item and an activity that needs it.
+pub const WORKFLOW_DEPENDENCIES_MAX: usize = 16_384;
+/// Most activities that run at the same time as one synchronous set: as many as a co-allocation has sites.
+pub const SYNC_MEMBERS_MAX: usize = REQUEST_SITES_MAX;
+/// Most channels inside one synchronous set: as many as a co-allocation has links.
+pub const SYNC_CHANNELS_MAX: usize = REQUEST_LINKS_MAX;
+/// How often a planner of workflows may give an earlier synchronous set another placement when nobody states it.
+pub const DISCREPANCIES_DEFAULT: u32 = 2;
+/// Most such discrepancies that a request may ask for. The number of searches grows with a power of it.
+pub const DISCREPANCIES_MAX: u32 = 8;
 /// Time between a task's planning and its first segment when the coordinator's configuration does not say: the time
 /// for one planning and one round of messages.
 pub const TASK_LEAD_DEFAULT: Span = Span::from_millis(50);
