@@ -15,6 +15,7 @@
 //! * [`abstracted`] describes a federation to a parent coordinator.
 //! * [`multicost`] plans tasks on availability vectors. The input data of a task travel to a
 //!   cluster, and the task runs there. Its planners have a trait of their own.
+//! * [`workflow`] plans workflows: activities, the data between them, and sets that run at one time.
 
 pub mod abstracted;
 pub mod baseline;
@@ -28,10 +29,11 @@ pub mod nearest;
 pub mod objectives;
 pub mod registry;
 pub mod smaller;
+pub mod workflow;
 
 pub use costs::Costs;
 pub use objectives::{Packing, RankedPlan};
-pub use registry::{Named, Solver, TaskPlannerName};
+pub use registry::{Named, Solver, TaskPlannerName, WorkflowPlannerName};
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

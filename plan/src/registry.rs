@@ -1,5 +1,5 @@
-//! All planners by the names that users choose them by: solvers of co-allocations ([`Solver`]) and
-//! planners of tasks ([`TaskPlannerName`]). The coordinator, the command line and the simulator read this
+//! All planners by the names that users choose them by: solvers of co-allocations ([`Solver`]),
+//! planners of tasks ([`TaskPlannerName`]) and planners of workflows ([`WorkflowPlannerName`]). The coordinator, the command line and the simulator read this
 //! table, and a test compares it with the schema and the guide.
 //!
 //! A new planner is a module of its own that implements [`FramePlanner`] or [`TaskPlanner`], a variant and
@@ -15,6 +15,7 @@ use crate::baseline::{Backtrack, SlidingWindow, order};
 use crate::ip::mip::aside::{DetachedMip, LibraryHost};
 use crate::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend};
 use crate::multicost::{Ect, McB, McT, Samcra, TaskPlanner};
+use crate::workflow::{HeftSync, WorkflowPlanner};
 use crate::{FramePlanner, Plan, explain};
 
 /// Something that users choose by its name.
@@ -356,6 +357,46 @@ impl Named for TaskPlannerName {
 
     fn about(self) -> &'static str {
         self.entry().about
+    }
+}
+
+/// A planner of workflows that users can choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum WorkflowPlannerName {
+    /// Greedy; a synchronous set goes on along time until it fits.
+    #[default]
+    HeftSyncAlong,
+    /// Greedy, as the paper prints it.
+    HeftSync,
+}
+
+impl WorkflowPlannerName {
+    /// The planner of this name.
+    #[must_use]
+    pub fn planner(self) -> Box<dyn WorkflowPlanner> {
+        match self {
+            Self::HeftSyncAlong => Box::new(HeftSync::along()),
+            Self::HeftSync => Box::new(HeftSync::printed()),
+        }
+    }
+}
+
+impl Named for WorkflowPlannerName {
+    const WHAT: &'static str = "planner of workflows";
+    const ALL: &'static [Self] = &[Self::HeftSyncAlong, Self::HeftSync];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::HeftSyncAlong => "heft-sync-along",
+            Self::HeftSync => "heft-sync",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::HeftSyncAlong => "Greedy; a synchronous set goes on along time until it fits",
+            Self::HeftSync => "Greedy, as the paper prints it: a set has one window to fit in",
+        }
     }
 }
 

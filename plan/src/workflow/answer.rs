@@ -1,0 +1,142 @@
+//! What a planner of workflows returns: a schedule, or why there is none.
+//!
+//! Left out: the wire format, see `net::convert`.
+
+use std::collections::BTreeMap;
+
+use coalloc_common::workflow::Workflow;
+use coalloc_common::{
+    Amount, BitsPerSecond, Refusal, RmName, Segment, Span, Time, Topology, VertexIndex, Window,
+};
+
+use crate::Route;
+
+/// Where and when one activity runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedActivity {
+    /// The site.
+    pub site: VertexIndex,
+    /// The window during which its resources are taken; that of its whole set if it is in one.
+    pub window: Window,
+}
+
+/// One journey of a data item to a site at which it is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Index of the item in the workflow.
+    pub item: usize,
+    /// Where it comes from.
+    pub from: VertexIndex,
+    /// Where it is needed; another site.
+    pub to: VertexIndex,
+    /// The edges of the route, all of which are taken over the whole window.
+    pub route: Route,
+    /// The rate that is taken on each edge.
+    pub rate: BitsPerSecond,
+    /// When it travels.
+    pub window: Window,
+}
+
+/// A complete plan of a workflow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Where and when each activity runs, in the order of the workflow.
+    pub activities: Vec<PlacedActivity>,
+    /// The journeys of data items, in the order in which they were planned.
+    pub transfers: Vec<Transfer>,
+    /// The route of each channel, in the order of the workflow; empty within a site.
+    pub channels: Vec<Route>,
+}
+
+impl Schedule {
+    /// When the first activity or transfer begins. `None`: there is none.
+    #[must_use]
+    pub fn start(&self) -> Option<Time> {
+        let runs = self.activities.iter().map(|placed| placed.window.start());
+        runs.chain(self.transfers.iter().map(|transfer| transfer.window.start())).min()
+    }
+
+    /// When the last activity ends. `None`: there is none.
+    #[must_use]
+    pub fn end(&self) -> Option<Time> {
+        self.activities.iter().map(|placed| placed.window.end()).max()
+    }
+
+    /// The makespan from an instant on, for instance from the time when the workflow was ready.
+    #[must_use]
+    pub fn makespan_from(&self, start: Time) -> Span {
+        self.end().map_or(Span::ZERO, |end| end.since(start))
+    }
+
+    /// What has to be held at each resource manager: every activity, every edge of every transfer, and
+    /// every edge of every channel over the window of its set. Segments of one resource and one window
+    /// are added up.
+    #[must_use]
+    pub fn segments(
+        &self,
+        topology: &Topology,
+        workflow: &Workflow,
+    ) -> BTreeMap<RmName, Vec<Segment>> {
+        let mut amounts: BTreeMap<(RmName, Segment), u64> = BTreeMap::new();
+        let mut add = |rm: &RmName, resource: &coalloc_common::ResourceId, window, amount: u64| {
+            let key = Segment { resource: resource.clone(), amount: Amount(0), window };
+            *amounts.entry((rm.clone(), key)).or_default() += amount;
+        };
+        for (activity, placed) in workflow.activities.iter().zip(&self.activities) {
+            let demand = activity.demand();
+            for of in topology.vertex(placed.site).resources() {
+                let wanted = demand.amount(of.kind).0;
+                if wanted > 0 {
+                    add(of.rm, of.resource, placed.window, wanted);
+                }
+            }
+        }
+        let transfers = self.transfers.iter().map(|one| (&one.route, one.rate, one.window));
+        let channels =
+            workflow.channels.iter().zip(&self.channels).filter_map(|(channel, route)| {
+                let placed = self.activities.get(channel.from)?;
+                Some((route, channel.bandwidth, placed.window))
+            });
+        for (route, rate, window) in transfers.chain(channels) {
+            for (edge, direction) in route {
+                let edge = topology.edge(*edge);
+                add(&edge.rm, edge.resource(*direction), window, rate.0);
+            }
+        }
+        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        for ((rm, key), amount) in amounts {
+            segments.entry(rm).or_default().push(Segment { amount: Amount(amount), ..key });
+        }
+        segments
+    }
+}
+
+/// How much work an answer took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorkflowEffort {
+    /// Placements of activities and of whole sets that were tried.
+    pub placements: u64,
+    /// Windows of synchronous sets that were tried.
+    pub frames: u64,
+}
+
+/// Why a workflow was not planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowRefusal {
+    /// The activities of the node at which planning failed.
+    pub activities: Vec<usize>,
+    /// What binds there.
+    pub refusal: Refusal,
+    /// When the node at which planning failed could end, if its deadline were later. `None`: never, or
+    /// it is not known.
+    pub earliest_finish: Option<Time>,
+}
+
+/// A schedule, or why there is none, and the effort.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowAnswer {
+    /// The schedule or the refusal.
+    pub outcome: Result<Schedule, Box<WorkflowRefusal>>,
+    /// The work that it took.
+    pub effort: WorkflowEffort,
+}
