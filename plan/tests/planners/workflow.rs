@@ -1,0 +1,177 @@
+//! The planners of workflows: HEFT's ten tasks, the example of Decker 2007, Fig. 2, and random cases that
+//! are verified apart from the planners.
+
+use coalloc_common::workflow::{Channel, Work, WorkflowGraph};
+use coalloc_common::{Amount, BitsPerSecond, Reason, Segment, Span};
+use coalloc_plan::workflow::check::verify;
+use coalloc_plan::workflow::rank::{Ranks, least_length};
+use coalloc_plan::workflow::{
+    HeftSync, Schedule, ScratchTimetables, WorkflowAnswer, WorkflowInstance, WorkflowOptions,
+    WorkflowPlanner,
+};
+use coalloc_plan::{Named, WorkflowPlannerName};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::fixtures::AMPLE;
+use crate::fixtures::workflow::{
+    CaseSize, SmallCase, activity, heft_ten_tasks, in_slots, item, mesh, slots, small_case, t, v,
+    workflow,
+};
+
+const SMALL: CaseSize = CaseSize { sites: 4, activities: 6, members: 3, slots: 30 };
+
+/// Plans, checks that the timetables are left as they were, and verifies a schedule.
+fn plan(case: &SmallCase, planner: &dyn WorkflowPlanner) -> WorkflowAnswer {
+    let mut scratch = case.free.clone();
+    let answer = planner.plan(&case.instance(), &mut scratch, &AMPLE);
+    assert_eq!(scratch.mark(), 0);
+    for (number, _, _) in case.free.resources() {
+        assert_eq!(scratch.table(number), case.free.table(number), "it is left as it was");
+    }
+    if let Ok(schedule) = &answer.outcome {
+        let verified = verify(&case.topology, &case.workflow, &case.free, schedule);
+        assert_eq!(verified, Ok(()), "{}: {:?}\n{schedule:?}", planner.name(), case.workflow);
+    }
+    answer
+}
+
+fn case(
+    topology: coalloc_common::Topology,
+    workflow: coalloc_common::workflow::Workflow,
+) -> SmallCase {
+    let graph = WorkflowGraph::new(&workflow).expect("a workflow");
+    let free = ScratchTimetables::new(&topology);
+    SmallCase { topology, workflow, graph, free }
+}
+
+#[test]
+fn hefts_ten_tasks_have_the_printed_ranks_and_makespan() {
+    let (topology, workflow) = heft_ten_tasks();
+    let case = case(topology, workflow);
+    let ranks = Ranks::new(&case.instance());
+    let printed = [108_000, 77_000, 80_000, 80_000, 69_000, 63_333, 42_667, 35_667, 44_333, 14_667];
+    let rounded: Vec<u128> = ranks.ns.iter().map(|ns| (ns + 500_000) / 1_000_000).collect();
+    assert_eq!(rounded, printed);
+    for name in WorkflowPlannerName::ALL {
+        let schedule = plan(&case, name.planner().as_ref()).outcome.expect("a schedule");
+        assert_eq!(schedule.makespan_from(t(0)), Span::from_secs(80), "{}", name.name());
+        assert_eq!(schedule.activities[0].site, v(2));
+        assert_eq!(in_slots(schedule.activities[9].window), (73, 80));
+    }
+}
+
+/// Four activities on three sites, of which the first two are synchronous with a channel between them.
+fn figure_2() -> SmallCase {
+    let work = |mi| Work::Load { mi };
+    let activities = [("a1", 400, 2), ("a2", 300, 2), ("a3", 200, 1), ("a4", 200, 1)]
+        .map(|(name, mi, cpus)| activity(name, work(mi), cpus));
+    let data = vec![item("d13", 0, &[2], 2, Some(8)), item("d24", 1, &[3], 3, Some(8))];
+    let mut workflow = workflow(activities.to_vec(), data, 20);
+    workflow.sync_sets.push(vec![0, 1]);
+    let bandwidth = BitsPerSecond(8);
+    workflow.channels.push(Channel { from: 1, to: 0, bandwidth, latency_max: None });
+    case(mesh(&[(2, 100), (2, 100), (1, 200)], 16), workflow)
+}
+
+#[test]
+fn the_example_of_figure_2_is_placed_with_its_channel_and_its_data() {
+    let case = figure_2();
+    for name in WorkflowPlannerName::ALL {
+        let schedule = plan(&case, name.planner().as_ref()).outcome.expect("a schedule");
+        let Schedule { activities, transfers, channels } = &schedule;
+        let sites: Vec<u32> = activities[..2].iter().map(|placed| placed.site.0).collect();
+        assert_eq!(sites, [0, 1], "each of the two takes a whole site");
+        assert!(activities[..2].iter().all(|placed| in_slots(placed.window) == (0, 4)));
+        assert_eq!(channels[0].len(), 1);
+        assert!(transfers.iter().all(|one| in_slots(one.window).0 >= 4));
+    }
+}
+
+#[test]
+fn a_check_refuses_what_a_planner_must_not_do() {
+    let case = figure_2();
+    let good = plan(&case, &HeftSync::printed()).outcome.expect("a schedule");
+    let spoilt: [(&str, fn(&mut Schedule)); 6] = [
+        ("different times", |s| s.activities[1].window = slots(1, 5)),
+        ("route ends", |s| s.channels[0].clear()),
+        ("starts before", |s| s.activities[2].window = slots(3, 5)),
+        ("cannot run", |s| s.activities[0].window = slots(0, 3)),
+        ("cpus taken at", |s| {
+            s.activities[1].site = s.activities[0].site;
+            s.channels[0].clear();
+            s.activities[3].window = slots(18, 20);
+            s.transfers.retain(|one| one.item != 1);
+            s.activities[3].site = s.activities[0].site;
+        }),
+        ("does not travel", |s| {
+            s.transfers.clear();
+            s.activities[2].site = v(2);
+            s.activities[2].window = slots(18, 19);
+        }),
+    ];
+    for (what, spoil) in spoilt {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        let error = verify(&case.topology, &case.workflow, &case.free, &bad).expect_err(what);
+        let error = error.replace("of cpus", "cpus");
+        assert!(error.contains(what), "{what}: {error}");
+    }
+}
+
+#[test]
+fn only_along_time_goes_on_when_the_first_window_has_no_route() {
+    let mut case = figure_2();
+    let book = |case: &mut SmallCase, window| {
+        let edge = case.topology.edges().iter().find(|edge| edge.name.as_str() == "P0-P1");
+        let edge = edge.expect("the edge");
+        let resource = edge.resource(coalloc_common::topology::Direction::AToB).clone();
+        let segment = Segment { resource, amount: Amount(16), window };
+        case.free.book(&edge.rm.clone(), &[segment]).expect("it is free");
+    };
+    book(&mut case, slots(2, 6));
+    // The way over the third site is closed too.
+    case.workflow.channels[0].latency_max = Some(Span::ZERO);
+    let options = WorkflowOptions { route_edges_max: 1, ..WorkflowOptions::default() };
+    let instance = WorkflowInstance { options, ..case.instance() };
+    let mut scratch = case.free.clone();
+    let printed = HeftSync::printed().plan(&instance, &mut scratch, &AMPLE).outcome;
+    let refused = printed.expect_err("its one window has no route");
+    assert_eq!(refused.refusal.reason, Reason::NoRoute);
+    assert_eq!(refused.activities, [0, 1]);
+    let along = HeftSync::along().plan(&instance, &mut scratch, &AMPLE).outcome;
+    assert_eq!(in_slots(along.expect("later").activities[0].window), (6, 10));
+}
+
+#[test]
+fn what_can_never_be_is_refused_with_what_it_needs() {
+    let (topology, workflow) = heft_ten_tasks();
+    let mut late = case(topology, workflow);
+    assert_eq!(least_length(&late.instance()), Ok(Span::from_secs(9 + 13 + 12 + 7)));
+    late.workflow.deadline = t(40);
+    let refused = plan(&late, &HeftSync::along()).outcome.expect_err("too short");
+    assert_eq!(refused.earliest_finish, Some(t(41)));
+    assert!(refused.refusal.detail.contains("critical path takes 41 s"), "{}", refused.refusal);
+
+    late.workflow.deadline = t(60);
+    let refused = plan(&late, &HeftSync::along()).outcome.expect_err("HEFT needs 80");
+    assert!(refused.earliest_finish > Some(t(60)), "{refused:?}");
+
+    late.workflow.activities[4].cpus = coalloc_common::Cpus(2);
+    let refused = plan(&late, &HeftSync::along()).outcome.expect_err("no site has two CPUs");
+    assert_eq!((refused.activities, refused.refusal.reason), (vec![4], Reason::BeyondCapacity));
+}
+
+#[test]
+fn every_planner_keeps_all_promises_on_random_cases() {
+    let mut planned = [0; 8];
+    for seed in 0..1_500 {
+        let case = small_case(&mut ChaCha8Rng::seed_from_u64(seed), SMALL);
+        for (name, planned) in WorkflowPlannerName::ALL.iter().zip(&mut planned) {
+            *planned += i32::from(plan(&case, name.planner().as_ref()).outcome.is_ok());
+        }
+    }
+    for (name, planned) in WorkflowPlannerName::ALL.iter().zip(planned) {
+        assert!((500..1_500).contains(&planned), "{}: {planned} of 1,500", name.name());
+    }
+}
