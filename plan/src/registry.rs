@@ -15,7 +15,7 @@ use crate::baseline::{Backtrack, SlidingWindow, order};
 use crate::ip::mip::aside::{DetachedMip, LibraryHost};
 use crate::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend};
 use crate::multicost::{Ect, McB, McT, Samcra, TaskPlanner};
-use crate::workflow::{HeftSync, WorkflowPlanner};
+use crate::workflow::{HeftSync, PrintedBacktracking, WorkflowPlanner};
 use crate::{FramePlanner, Plan, explain};
 
 /// Something that users choose by its name.
@@ -368,6 +368,8 @@ pub enum WorkflowPlannerName {
     HeftSyncAlong,
     /// Greedy, as the paper prints it.
     HeftSync,
+    /// Sets by best-first backtracking, as the paper prints it.
+    HeftSyncBtPrinted,
 }
 
 impl WorkflowPlannerName {
@@ -377,18 +379,20 @@ impl WorkflowPlannerName {
         match self {
             Self::HeftSyncAlong => Box::new(HeftSync::along()),
             Self::HeftSync => Box::new(HeftSync::printed()),
+            Self::HeftSyncBtPrinted => Box::new(PrintedBacktracking),
         }
     }
 }
 
 impl Named for WorkflowPlannerName {
     const WHAT: &'static str = "planner of workflows";
-    const ALL: &'static [Self] = &[Self::HeftSyncAlong, Self::HeftSync];
+    const ALL: &'static [Self] = &[Self::HeftSyncAlong, Self::HeftSync, Self::HeftSyncBtPrinted];
 
     fn name(self) -> &'static str {
         match self {
             Self::HeftSyncAlong => "heft-sync-along",
             Self::HeftSync => "heft-sync",
+            Self::HeftSyncBtPrinted => "heft-sync-bt-printed",
         }
     }
 
@@ -396,6 +400,9 @@ impl Named for WorkflowPlannerName {
         match self {
             Self::HeftSyncAlong => "Greedy; a synchronous set goes on along time until it fits",
             Self::HeftSync => "Greedy, as the paper prints it: a set has one window to fit in",
+            Self::HeftSyncBtPrinted => {
+                "Backtracking inside sets, as the paper prints it: exponential, for comparison"
+            }
         }
     }
 }

@@ -27,6 +27,7 @@
 //! readings of the paper were chosen, and why.
 
 mod answer;
+mod backtracking;
 pub mod check;
 mod heft_sync;
 mod network;
@@ -37,6 +38,7 @@ mod scratch;
 pub use answer::{
     PlacedActivity, Schedule, Transfer, WorkflowAnswer, WorkflowEffort, WorkflowRefusal,
 };
+pub use backtracking::PrintedBacktracking;
 pub use heft_sync::HeftSync;
 pub use scratch::{ResourceNumber, ScratchTimetables};
 
@@ -53,6 +55,14 @@ pub struct WorkflowOptions {
     /// How often `heft-sync-bt` may give an earlier node its next site because a later one misses the
     /// deadline, at most [`limits::DISCREPANCIES_MAX`].
     pub discrepancies: u32,
+}
+
+impl WorkflowOptions {
+    /// N_max, within its bounds.
+    #[must_use]
+    pub fn route_edges(&self) -> usize {
+        self.route_edges_max.clamp(1, limits::ROUTE_EDGES_MAX) as usize
+    }
 }
 
 impl Default for WorkflowOptions {

@@ -15,11 +15,11 @@ use coalloc_common::{
     Window,
 };
 
+use super::WorkflowInstance;
 use super::answer::{PlacedActivity, Schedule, Transfer, WorkflowEffort, WorkflowRefusal};
 use super::network::{TransferDemand, TransferNetwork};
 use super::rank::{allowed_sites, is_initial};
 use super::scratch::{ScratchTimetables, slot_ceil, slots_up};
-use super::{WorkflowInstance, WorkflowOptions};
 use crate::{Budget, Route};
 
 /// Parts of the widest rate at which a transfer without a rate of its own is tried: 1, 1/2, 1/4, 1/8.
@@ -74,9 +74,7 @@ impl<'a> PartialSchedule<'a> {
         scratch: &'a mut ScratchTimetables,
     ) -> Result<Self, Box<WorkflowRefusal>> {
         let WorkflowInstance { topology, workflow, graph, slot, options } = *instance;
-        let WorkflowOptions { route_edges_max, .. } = options;
-        let edges = route_edges_max.clamp(1, coalloc_common::limits::ROUTE_EDGES_MAX) as usize;
-        let network = TransferNetwork::new(topology, scratch, edges, slot);
+        let network = TransferNetwork::new(topology, scratch, options.route_edges(), slot);
         let choices = workflow.activities.iter().map(|activity| {
             allowed_sites(instance, activity)
                 .map(|(site, _, span)| SiteChoice { site, duration: slots_up(span, slot) })
@@ -142,6 +140,11 @@ impl<'a> PartialSchedule<'a> {
 
     pub(super) const fn slot(&self) -> Span {
         self.instance.slot
+    }
+
+    /// N_max: the most edges of a route.
+    pub(super) fn route_edges(&self) -> usize {
+        self.instance.options.route_edges()
     }
 
     pub(super) const fn deadline(&self) -> Time {
