@@ -6,10 +6,10 @@
 //! one.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
+use coalloc_common::{BitsPerSecond, EdgeIndex, LinkDemand, Topology, limits};
 
+use crate::Route;
 use crate::ip::free_bps;
-use crate::{Costs, Route};
 
 /// Stands for no vertex, no label or no row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -49,10 +49,12 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The edges of a federation with what is free in the view. `unit` gives the cost of a step for
+    /// each unit of rate.
     pub(super) fn new(
         topology: &Topology,
         view: &FrameView,
-        costs: &Costs,
+        unit: impl Fn(EdgeIndex, Direction) -> u64,
         edges_max: usize,
     ) -> Self {
         let edges = topology.edges();
@@ -78,8 +80,8 @@ impl Network {
                     code,
                     out: resources[code as usize],
                     back: resources[(code ^ 1) as usize],
-                    unit: costs.step_unit(hop.edge, hop.direction),
-                    unit_back: costs.step_unit(hop.edge, hop.direction.back()),
+                    unit: unit(hop.edge, hop.direction),
+                    unit_back: unit(hop.edge, hop.direction.back()),
                     // Not negative, because the topology checks it.
                     latency: edge.latency.as_us().unsigned_abs(),
                 });
@@ -87,7 +89,7 @@ impl Network {
             starts.push(steps.len() as u32);
         }
         let reversible = (0u32..).zip(edges).all(|(index, edge)| {
-            let cost = |direction| costs.step_unit(EdgeIndex(index), direction);
+            let cost = |direction| unit(EdgeIndex(index), direction);
             edge.is_shared() && cost(Direction::AToB) == cost(Direction::BToA)
         });
         Self { starts, steps, free, resources, reversible, edges_max }
@@ -164,13 +166,16 @@ pub(super) struct Link {
     pub(super) rate: u64,
 }
 
-/// The requested links, and their classes.
-pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Class>) {
+/// The requested links, and their classes. `units` counts a rate in units of rate.
+pub(super) fn links(
+    demands: &[LinkDemand],
+    units: impl Fn(BitsPerSecond) -> u64,
+) -> (Vec<Link>, Vec<Class>) {
     let mut classes: Vec<Class> = Vec::new();
     let link = |demand: &LinkDemand| {
         let class = Class {
             rate: demand.bandwidth.0,
-            units: costs.rate_units(demand.bandwidth),
+            units: units(demand.bandwidth),
             latency_max: demand.latency_max.map(|max| max.as_us().unsigned_abs()),
         };
         let known = classes.iter().position(|other| *other == class);
@@ -180,7 +185,7 @@ pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Cl
         });
         Link { from: demand.from, to: demand.to, class: index, rate: class.rate }
     };
-    let links = request.links.iter().map(link).collect();
+    let links = demands.iter().map(link).collect();
     (links, classes)
 }
 
@@ -189,7 +194,7 @@ pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Cl
 pub(super) struct Path {
     length: u8,
     codes: [u32; limits::ROUTE_EDGES_MAX as usize],
-    /// Cost of the route in the units of [`Costs`].
+    /// Cost of the route in the units of [`crate::Costs`].
     pub(super) cost: u64,
 }
 
