@@ -24,6 +24,7 @@ mod order;
 mod paths;
 mod routing;
 mod search;
+pub mod shared;
 
 use coalloc_common::{SiteDemand, VertexIndex};
 

@@ -18,3 +18,4 @@ mod multicost_world;
 mod objectives;
 mod outside;
 mod samcra;
+mod shared;

@@ -39,6 +39,8 @@ pub(super) struct Network {
     steps: Vec<Step>,
     /// What is free of each resource, in bit/s.
     pub(super) free: Vec<u64>,
+    /// What can be free of each resource at most; empty unless [`Network::set_capacities`] was called.
+    pub(super) most: Vec<u64>,
     /// The resource of each code.
     resources: Vec<u32>,
     /// Whether every edge is shared and costs the same in both directions, so that any route can be
@@ -92,7 +94,7 @@ impl Network {
             let cost = |direction| unit(EdgeIndex(index), direction);
             edge.is_shared() && cost(Direction::AToB) == cost(Direction::BToA)
         });
-        Self { starts, steps, free, resources, reversible, edges_max }
+        Self { starts, steps, free, most: Vec::new(), resources, reversible, edges_max }
     }
 
     /// A network of undirected links without a federation: `(a, b, microseconds)` each, by index.
@@ -119,7 +121,21 @@ impl Network {
             starts.push(steps.len() as u32);
         }
         let resources = (0..2 * links.len() as u32).map(|code| code & !1).collect();
-        Self { starts, steps, free: Vec::new(), resources, reversible: true, edges_max }
+        Self {
+            starts,
+            steps,
+            free: Vec::new(),
+            most: Vec::new(),
+            resources,
+            reversible: true,
+            edges_max,
+        }
+    }
+
+    /// Sets what can be free at most. From then on, routing records which shortages it meets.
+    pub(super) fn set_capacities(&mut self, topology: &Topology) {
+        let capacities = topology.edges().iter().flat_map(|edge| [edge.capacity.0; 2]);
+        self.most = capacities.zip(&self.free).map(|(most, free)| most.max(*free)).collect();
     }
 
     /// Sets the cost of both steps of every edge.

@@ -9,9 +9,11 @@
 //! other end is placed, otherwise at its earlier end.
 //!
 //! Whether two sites may have one vertex is a rule of its own, an [`Occupancy`]. [`exclusive`] is
-//! the rule of Eq. (5).
+//! the rule of Eq. (5), and [`sums`] lets sites share a vertex.
 
 pub(super) mod exclusive;
+pub(super) mod notes;
+pub(super) mod sums;
 
 use super::chains::Chains;
 use super::meter::Meter;
