@@ -18,7 +18,7 @@
 //! * `answer` has what a planner returns.
 //! * `scratch` has the timetables with their undo log, `network` finds routes for transfers.
 //! * [`rank`] orders the nodes; `partial` is a schedule in the making, which places data and single activities.
-//! * `heft_sync` and `backtracking` place sets.
+//! * `heft_sync`, `backtracking` and `set_search` place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
 //!
 //! All times of a schedule are multiples of the instance's slot. A plan is a hint; the resource managers
@@ -34,6 +34,7 @@ mod network;
 mod partial;
 pub mod rank;
 mod scratch;
+mod set_search;
 
 pub use answer::{
     PlacedActivity, Schedule, Transfer, WorkflowAnswer, WorkflowEffort, WorkflowRefusal,
@@ -41,6 +42,7 @@ pub use answer::{
 pub use backtracking::PrintedBacktracking;
 pub use heft_sync::HeftSync;
 pub use scratch::{ResourceNumber, ScratchTimetables};
+pub use set_search::SetSearch;
 
 use coalloc_common::workflow::{Workflow, WorkflowGraph};
 use coalloc_common::{Span, Topology, limits};

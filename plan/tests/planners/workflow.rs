@@ -6,8 +6,8 @@ use coalloc_common::{Amount, BitsPerSecond, Reason, Segment, Span};
 use coalloc_plan::workflow::check::verify;
 use coalloc_plan::workflow::rank::{Ranks, least_length};
 use coalloc_plan::workflow::{
-    HeftSync, Schedule, ScratchTimetables, WorkflowAnswer, WorkflowInstance, WorkflowOptions,
-    WorkflowPlanner,
+    HeftSync, PrintedBacktracking, Schedule, ScratchTimetables, SetSearch, WorkflowAnswer,
+    WorkflowInstance, WorkflowOptions, WorkflowPlanner, WorkflowRefusal,
 };
 use coalloc_plan::{Named, WorkflowPlannerName};
 use rand::SeedableRng;
@@ -174,4 +174,47 @@ fn every_planner_keeps_all_promises_on_random_cases() {
     for (name, planned) in WorkflowPlannerName::ALL.iter().zip(planned) {
         assert!((500..1_500).contains(&planned), "{}: {planned} of 1,500", name.name());
     }
+}
+
+/// The set of a case is placed alike, or refused alike, as long as nothing before it depends on routes.
+#[test]
+fn backtracking_without_its_exponent_places_sets_as_printed() {
+    let (mut placed, mut refused) = (0, 0);
+    for seed in 0..4_000 {
+        let case = small_case(&mut ChaCha8Rng::seed_from_u64(seed), SMALL);
+        let Some(set) = case.graph.nodes.iter().position(|node| node.is_set()) else { continue };
+        let options = WorkflowOptions { discrepancies: 0, ..WorkflowOptions::default() };
+        let instance = WorkflowInstance { options, ..case.instance() };
+        let order = Ranks::new(&instance).order;
+        let before = order.iter().take_while(|node| **node != set).chain([&set]);
+        let activities: Vec<usize> =
+            before.flat_map(|node| case.graph.nodes[*node].members.clone()).collect();
+        let outcome = |planner: &dyn WorkflowPlanner| {
+            planner.plan(&instance, &mut case.free.clone(), &AMPLE).outcome
+        };
+        let printed = outcome(&PrintedBacktracking);
+        let ours = outcome(&SetSearch);
+        let at_set = |refusal: &WorkflowRefusal| {
+            refusal.activities.contains(&case.graph.nodes[set].members[0])
+        };
+        match (printed, ours) {
+            (Ok(printed), Ok(ours)) => {
+                for activity in activities {
+                    assert_eq!(
+                        printed.activities[activity], ours.activities[activity],
+                        "seed {seed}, activity {activity}: {:?}",
+                        case.workflow
+                    );
+                }
+                placed += 1;
+            }
+            (Err(printed), Err(ours)) => {
+                assert_eq!(at_set(&printed), at_set(&ours), "seed {seed}");
+                refused += i32::from(at_set(&ours));
+            }
+            // A node after the set may fail for the sake of a route.
+            (Err(one), Ok(_)) | (Ok(_), Err(one)) => assert!(!at_set(&one), "seed {seed}: {one:?}"),
+        }
+    }
+    assert!(placed > 1_000 && refused > 100, "{placed} placed, {refused} refused at the set");
 }
