@@ -389,7 +389,7 @@ impl WorkflowPlannerName {
 }
 
 impl Named for WorkflowPlannerName {
-    const WHAT: &'static str = "planner of workflows";
+    const WHAT: &'static str = "a planner of workflows";
     const ALL: &'static [Self] =
         &[Self::HeftSyncBt, Self::HeftSyncAlong, Self::HeftSync, Self::HeftSyncBtPrinted];
 
@@ -443,6 +443,14 @@ mod tests {
         assert_eq!(TaskPlannerName::named("MC-T"), None);
         let all = TaskPlannerName::names();
         assert!(all.starts_with("\"mc-t\", \"awmc-t\"") && all.ends_with("or \"mc-t-printed\""));
+    }
+
+    #[test]
+    fn every_workflow_planner_is_found_by_its_name_and_bears_it() {
+        for name in WorkflowPlannerName::ALL.iter().copied() {
+            assert_eq!(WorkflowPlannerName::named(name.name()), Some(name));
+            assert_eq!(name.planner().name(), name.name());
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The planners of workflows: HEFT's ten tasks, the example of Decker 2007, Fig. 2, and random cases that
 //! are verified apart from the planners.
 
-use coalloc_common::workflow::{Channel, Work, WorkflowGraph};
+use coalloc_common::workflow::{Channel, DataSource, Work, WorkflowGraph};
 use coalloc_common::{Amount, BitsPerSecond, Reason, Segment, Span};
 use coalloc_plan::workflow::check::verify;
 use coalloc_plan::workflow::rank::{Ranks, least_length};
@@ -15,8 +15,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::fixtures::AMPLE;
 use crate::fixtures::workflow::{
-    CaseSize, SmallCase, activity, heft_ten_tasks, in_slots, item, mesh, slots, small_case, t, v,
-    workflow,
+    CaseSize, SmallCase, activity, heft_ten_tasks, in_slots, item, mesh, slots, small_case,
+    small_set_case, t, v, workflow,
 };
 
 const SMALL: CaseSize = CaseSize { sites: 4, activities: 6, members: 3, slots: 30 };
@@ -217,4 +217,108 @@ fn backtracking_without_its_exponent_places_sets_as_printed() {
         }
     }
     assert!(placed > 1_000 && refused > 100, "{placed} placed, {refused} refused at the set");
+}
+
+/// The least end of a case with one set and nothing else: every start, every placement, and data in
+/// their order, on plain arrays. Each pair of sites has one edge, every item lies at a site and has a rate.
+fn least_end(case: &SmallCase, last: i64) -> Option<i64> {
+    let topology = &case.topology;
+    let members = &case.graph.nodes[0].members;
+    let sites: Vec<_> = topology.sites().map(|(vertex, place, _)| (vertex, place)).collect();
+    let edge_between = |a, b| {
+        topology
+            .edges()
+            .iter()
+            .position(|edge| (edge.a, edge.b) == (a, b) || (edge.b, edge.a) == (a, b))
+    };
+    let free = |rm: &coalloc_common::RmName, resource: &coalloc_common::ResourceId, from, to| {
+        let number = case.free.find(rm, resource).expect("known");
+        case.free.free_min(number, slots(from, to)).0
+    };
+    let edge_free = |edge: usize, from, to| {
+        let edge = &topology.edges()[edge];
+        free(&edge.rm, edge.resource(coalloc_common::topology::Direction::AToB), from, to)
+    };
+    let duration = |member: usize, site: usize| {
+        let (_, place) = sites[site];
+        let mips = place.compute.as_ref().expect("a site").mips;
+        let activity = &case.workflow.activities[member];
+        let span = activity.work.duration_at(&place.name, mips)?;
+        activity.may_run_at(&place.name).then_some((span.as_us() + 999_999) / 1_000_000)
+    };
+    let placements = sites.len().pow(members.len() as u32);
+    let site_of =
+        |placement: usize, member: usize| placement / sites.len().pow(member as u32) % sites.len();
+    let fits = |placement: usize, start: i64, end: i64| {
+        let mut cpus = vec![0; sites.len()];
+        let mut rates = vec![0; topology.edges().len()];
+        for (at, member) in members.iter().enumerate() {
+            let site = site_of(placement, at);
+            if duration(*member, site).is_none_or(|duration| duration > end - start) {
+                return false;
+            }
+            cpus[site] += case.workflow.activities[*member].cpus.0;
+        }
+        for channel in &case.workflow.channels {
+            let (a, b) = (site_of(placement, channel.from), site_of(placement, channel.to));
+            if a != b {
+                let edge = edge_between(sites[a].0, sites[b].0).expect("an edge");
+                rates[edge] += channel.bandwidth.0;
+            }
+        }
+        let enough_cpus = cpus.iter().zip(&sites).all(|(cpus, (_, place))| {
+            let compute = place.compute.as_ref().expect("a site");
+            *cpus <= free(&compute.rm, &compute.resource, start, end)
+        });
+        let enough_rate = (0..rates.len())
+            .all(|edge| rates[edge] == 0 || rates[edge] <= edge_free(edge, start, end));
+        if !enough_cpus || !enough_rate {
+            return false;
+        }
+        let mut used = vec![vec![0; last as usize]; rates.len()];
+        for item in &case.workflow.data {
+            let DataSource::Site(source) = &item.source else { unreachable!("all lie at sites") };
+            let source = topology.find_vertex(source).expect("a site");
+            let mut to: Vec<usize> =
+                item.consumers.iter().map(|member| site_of(placement, *member)).collect();
+            to.sort_unstable();
+            to.dedup();
+            for site in to.into_iter().filter(|site| sites[*site].0 != source && item.bytes > 0) {
+                let edge = edge_between(source, sites[site].0).expect("an edge");
+                let rate = item.rate.expect("a rate").0;
+                let length = (item.bytes * 8).div_ceil(rate) as i64;
+                let open = |begin: &i64| {
+                    (*begin..begin + length)
+                        .all(|at| used[edge][at as usize] + rate <= edge_free(edge, at, at + 1))
+                };
+                let Some(begin) = (0..=start - length).find(open) else { return false };
+                (begin..begin + length).for_each(|at| used[edge][at as usize] += rate);
+            }
+        }
+        true
+    };
+    (1..=last).find(|end| {
+        (0..*end).any(|start| (0..placements).any(|placement| fits(placement, start, *end)))
+    })
+}
+
+#[test]
+fn a_set_ends_as_early_as_exhaustive_search_ends_it() {
+    let size = CaseSize { sites: 4, activities: 3, members: 3, slots: 12 };
+    let (mut placed, mut refused, mut waited) = (0, 0, 0);
+    for seed in 0..3_000 {
+        let case = small_set_case(&mut ChaCha8Rng::seed_from_u64(seed), size);
+        let least = least_end(&case, size.slots);
+        for planner in [&SetSearch as &dyn WorkflowPlanner, &PrintedBacktracking] {
+            let options = WorkflowOptions { route_edges_max: 1, discrepancies: 0 };
+            let instance = WorkflowInstance { options, ..case.instance() };
+            let outcome = planner.plan(&instance, &mut case.free.clone(), &AMPLE).outcome;
+            let end = outcome.ok().map(|schedule| in_slots(schedule.activities[0].window).1);
+            assert_eq!(end, least, "seed {seed}, {}: {:?}", planner.name(), case.workflow);
+        }
+        placed += i32::from(least.is_some());
+        refused += i32::from(least.is_none());
+        waited += i32::from(least.is_some_and(|end| end > 6));
+    }
+    assert!(placed > 1_000 && refused > 300 && waited > 200, "{placed}, {refused}, {waited}");
 }
