@@ -293,6 +293,9 @@ pub const WORKFLOW_DEPENDENCIES_MAX: usize = 16_384;
 pub const SYNC_MEMBERS_MAX: usize = REQUEST_SITES_MAX;
 /// Most channels inside one synchronous set: as many as a co-allocation has links.
 pub const SYNC_CHANNELS_MAX: usize = REQUEST_LINKS_MAX;
+/// Placements of a synchronous set in one window whose data come too late before the planner goes on to a later
+/// window. Each costs some 20 us. Of 64-activity workflows under load, one set in a hundred has more of them.
+pub const SET_REFUSALS_MAX: u32 = 64;
 /// How often a planner of workflows may give an earlier synchronous set another placement when nobody states it.
 pub const DISCREPANCIES_DEFAULT: u32 = 2;
 /// Most such discrepancies that a request may ask for. The number of searches grows with a power of it.

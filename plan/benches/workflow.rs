@@ -121,7 +121,7 @@ fn run(name: WorkflowPlannerName, activities: usize, members: usize, count: usiz
     let budget = Budget { nodes: 1_000_000, solver_time: Span::ZERO, stop: &stop };
     // Half of the CPUs: activities x 8 CPUs x 4,480 MI against machines x 128 CPUs x 800 MIPS.
     let gap = activities as i64 * 8 * 4_480 * 2 / (machines as i64 * 128 * 800);
-    let (mut times, mut frames, mut sets, mut planned) = (Vec::new(), 0, 0, 0);
+    let (mut times, mut frames, mut unproven, mut sets, mut planned) = (Vec::new(), 0, 0, 0, 0);
     for index in 0..count + FILL.min(count) {
         let ready = Time::from_us(index as i64 * gap.max(1) * 1_000_000);
         let workflow = workflow(&mut rng, activities, members, ready);
@@ -140,6 +140,7 @@ fn run(name: WorkflowPlannerName, activities: usize, members: usize, count: usiz
         if index >= FILL.min(count) {
             times.push(took);
             frames += answer.effort.frames;
+            unproven += answer.effort.unproven;
             sets += workflow.sync_sets.len() as u64;
         }
         if let Ok(schedule) = answer.outcome {
@@ -152,7 +153,7 @@ fn run(name: WorkflowPlannerName, activities: usize, members: usize, count: usiz
     times.sort_unstable();
     let at = |part: usize| times[(times.len() - 1) * part / 100].as_secs_f64() * 1e3;
     println!(
-        "{:22} {activities:5} {members:3} {machines:3}  {:9.3} {:9.3}  {:8.2}  {planned}",
+        "{:22} {activities:5} {members:3} {machines:3}  {:9.3} {:9.3}  {:8.2}  {unproven:8} {planned:5}",
         name.name(),
         at(50),
         at(99),
@@ -161,7 +162,9 @@ fn run(name: WorkflowPlannerName, activities: usize, members: usize, count: usiz
 }
 
 fn main() {
-    println!("planner                 acts mem rms  median ms     99 %  frames/set  planned");
+    println!(
+        "planner                 acts mem rms  median ms     99 %  frames/set  unproven planned"
+    );
     for name in WorkflowPlannerName::ALL.iter().copied() {
         let printed = name == WorkflowPlannerName::HeftSyncBtPrinted;
         for (activities, members, count) in

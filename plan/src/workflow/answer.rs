@@ -118,6 +118,9 @@ pub struct WorkflowEffort {
     pub placements: u64,
     /// Windows of synchronous sets that were tried.
     pub frames: u64,
+    /// Windows that `heft-sync-bt` left unproven: the sets fit there, but the data came too late at as many
+    /// placements as it tries.
+    pub unproven: u64,
 }
 
 /// Why a workflow was not planned.

@@ -11,6 +11,10 @@
 //! bound of its length to the next instant at which a resource that the proof has used has more free, or
 //! at which data can arrive. So the first frame that fits ends earliest, for this order of data.
 //!
+//! One part keeps an exponent: placements in which data come too late because they share an edge. After
+//! [`limits::SET_REFUSALS_MAX`] of them the frame counts as refuted until the first of their data would be
+//! there, and [`WorkflowEffort::unproven`] counts it. Without such frames the end of a set is proven.
+//!
 //! When a node cannot end by the deadline, the latest earlier node that stands in its way gets its next
 //! site (a discrepancy), and all nodes after that one are placed anew, [`WorkflowOptions::discrepancies`]
 //! times at most. With none, the workflow is decided as the printed planner decides it.
@@ -23,7 +27,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use coalloc_common::{
-    Amount, LinkDemand, Reason, Refusal, ResourceKind, Span, Time, VertexIndex, Window,
+    Amount, LinkDemand, Reason, Refusal, ResourceKind, Span, Time, VertexIndex, Window, limits,
 };
 
 use super::answer::{WorkflowAnswer, WorkflowEffort, WorkflowRefusal};
@@ -391,16 +395,28 @@ impl<'s, 'a> SetFrames<'s, 'a> {
         let budget = Budget { nodes: left, ..*budget };
         // When the data of refused placements would be there.
         let mut later: Option<Time> = None;
+        let mut refusals = 0;
+        let mut given_up = false;
         let answer = place(&shared, &budget, &mut |placements| {
             let arrival = self.arrival(placements, window);
-            let late = arrival.filter(|arrival| *arrival > frame.start);
-            later = later.into_iter().chain(late).min();
-            arrival.is_some_and(|arrival| arrival <= frame.start)
+            if arrival.is_some_and(|arrival| arrival <= frame.start) {
+                return true;
+            }
+            later = later.into_iter().chain(arrival).min();
+            refusals += 1;
+            // To take a placement ends the search.
+            given_up = refusals >= limits::SET_REFUSALS_MAX && later.is_some();
+            given_up
         });
         self.links = links;
         self.partial.effort.placements += answer.nodes + 1;
         match answer.outcome {
             SharedOutcome::Stopped => FrameOutcome::Stopped,
+            SharedOutcome::Fits { .. } if given_up => {
+                self.partial.effort.unproven += 1;
+                let next = self.next_start(frame, &[], later);
+                FrameOutcome::Refuted { next, conflict: None }
+            }
             SharedOutcome::Fits { placements, routes } => {
                 match self.take_all(&placements, routes, window) {
                     true => FrameOutcome::Placed,
