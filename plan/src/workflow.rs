@@ -18,7 +18,7 @@
 //! * `answer` has what a planner returns.
 //! * `scratch` has the timetables with their undo log, `network` finds routes for transfers.
 //! * [`rank`] orders the nodes; `partial` is a schedule in the making, which places data and single activities.
-//! * `heft_sync`, `backtracking` and `set_search` place sets.
+//! * `heft_sync`, `backtracking` and `set_search` (with `set_frames`) place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
 //!
 //! All times of a schedule are multiples of the instance's slot. A plan is a hint; the resource managers
@@ -34,6 +34,7 @@ mod network;
 mod partial;
 pub mod rank;
 mod scratch;
+mod set_frames;
 mod set_search;
 
 pub use answer::{

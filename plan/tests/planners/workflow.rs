@@ -92,7 +92,8 @@ fn the_example_of_figure_2_is_placed_with_its_channel_and_its_data() {
 fn a_check_refuses_what_a_planner_must_not_do() {
     let case = figure_2();
     let good = plan(&case, &HeftSync::printed()).outcome.expect("a schedule");
-    let spoilt: [(&str, fn(&mut Schedule)); 6] = [
+    type Spoil = fn(&mut Schedule);
+    let spoilt: [(&str, Spoil); 6] = [
         ("different times", |s| s.activities[1].window = slots(1, 5)),
         ("route ends", |s| s.channels[0].clear()),
         ("starts before", |s| s.activities[2].window = slots(3, 5)),
@@ -321,4 +322,28 @@ fn a_set_ends_as_early_as_exhaustive_search_ends_it() {
         waited += i32::from(least.is_some_and(|end| end > 6));
     }
     assert!(placed > 1_000 && refused > 300 && waited > 200, "{placed}, {refused}, {waited}");
+}
+
+#[test]
+fn discrepancies_accept_more_and_never_less() {
+    let mut accepted = [0; 3];
+    for seed in 0..2_000 {
+        let mut case = small_case(&mut ChaCha8Rng::seed_from_u64(seed), SMALL);
+        case.workflow.deadline = t(16);
+        let planned = [0, 2, 8].map(|discrepancies| {
+            let options = WorkflowOptions { discrepancies, ..WorkflowOptions::default() };
+            let instance = WorkflowInstance { options, ..case.instance() };
+            let outcome = SetSearch.plan(&instance, &mut case.free.clone(), &AMPLE).outcome;
+            if let Ok(schedule) = &outcome {
+                let verified = verify(&case.topology, &case.workflow, &case.free, schedule);
+                assert_eq!(verified, Ok(()), "seed {seed}");
+            }
+            outcome.is_ok()
+        });
+        assert!(planned.is_sorted(), "seed {seed}: {planned:?}");
+        for (accepted, planned) in accepted.iter_mut().zip(planned) {
+            *accepted += i32::from(planned);
+        }
+    }
+    assert!(accepted[0] < accepted[1] && accepted[1] < accepted[2], "{accepted:?}");
 }
