@@ -10,6 +10,8 @@
 //! share [`IpOptions`], the checks that need no search and the sentences of a refusal (both in
 //! `admit`), and [`verify`], which checks every plan independently of the solvers.
 //!
+//! [`shared`] is the same program without Eq. (5), for demands that may share sites.
+//!
 //! Where the printed paper is ambiguous, we read it as follows:
 //!
 //! * The capacity of a shared edge bounds the SUM of its two directions (the sentence before Eq.

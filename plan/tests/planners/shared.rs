@@ -13,6 +13,8 @@ use coalloc_plan::ip::shared::{
 };
 use coalloc_plan::{Budget, Route};
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use crate::fixtures::{self, AMPLE};
 
@@ -363,6 +365,59 @@ proptest! {
         }
         prop_assert!(whole.nodes > nodes || part.outcome != SharedOutcome::Stopped);
     }
+}
+
+#[test]
+fn members_in_their_own_order_and_one_by_one_get_the_same_answer() {
+    const WORLDS: u64 = 400;
+    let (mut fit, mut refuted) = (0, 0);
+    for seed in 0..WORLDS {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let members = rng.random_range(6..=9usize);
+        let most = rng.random_range(1..=4);
+        let wants: Vec<u64> = (0..members).map(|_| rng.random_range(1..=most) + 1).collect();
+        let total: u64 = wants.iter().sum();
+        let links: Vec<(usize, usize, u64)> = (0..rng.random_range(0..=members))
+            .map(|_| {
+                let from = rng.random_range(0..members - 1);
+                (from, rng.random_range(from + 1..members), rng.random_range(1..=2))
+            })
+            .collect();
+        let mut world = mesh(&wants, &links);
+        for free in &mut world.view.free_cpus {
+            *free = Cpus(rng.random_range(0..=2 * total / 7 + 2).min(8));
+        }
+        for free in &mut world.view.free_bps {
+            *free = [BitsPerSecond(rng.random_range(0..=2)); 2];
+        }
+        if rng.random_bool(0.5) {
+            let first = world.members[0].candidates.clone();
+            world.members.iter_mut().for_each(|member| member.candidates.clone_from(&first));
+        }
+        let in_order = place_in(&world.frame(&world.view), &AMPLE, u64::MAX, &mut |_| true);
+        let one_by_one = place_in(&world.frame(&world.view), &AMPLE, 0, &mut |_| true);
+        match (in_order.outcome, one_by_one.outcome) {
+            (
+                SharedOutcome::Fits { placements, routes },
+                SharedOutcome::Fits { placements: others, routes: other_routes },
+            ) => {
+                assert_eq!(placements, others, "seed {seed}");
+                world.verify(&placements, &routes);
+                world.verify(&placements, &other_routes);
+                fit += 1;
+            }
+            (SharedOutcome::Refuted { .. }, SharedOutcome::Refuted { conflict, .. }) => {
+                let raised = world.raised(&conflict);
+                let again = place(&world.frame(&raised), &AMPLE, &mut |_| true);
+                let never = matches!(again.outcome, SharedOutcome::Refuted { .. });
+                assert!(never, "seed {seed}: {conflict:?}");
+                refuted += 1;
+            }
+            (one, other) => panic!("seed {seed}: {one:?} and {other:?}"),
+        }
+    }
+    println!("{fit} fit, {refuted} refuted");
+    assert!(fit >= 50 && refuted >= 50, "{fit} fit, {refuted} refuted");
 }
 
 /// Seven sites with 8 CPUs each, fully meshed with 10 bit/s, and this many members that want this

@@ -39,7 +39,7 @@ pub(super) struct Network {
     steps: Vec<Step>,
     /// What is free of each resource, in bit/s.
     pub(super) free: Vec<u64>,
-    /// What can be free of each resource at most; empty unless [`Network::set_capacities`] was called.
+    /// What can be free of each resource at most; empty before [`Network::set_capacities`].
     pub(super) most: Vec<u64>,
     /// The resource of each code.
     resources: Vec<u32>,

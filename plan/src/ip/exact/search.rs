@@ -11,6 +11,7 @@
 //! Whether two sites may have one vertex is a rule of its own, an [`Occupancy`]. [`exclusive`] is
 //! the rule of Eq. (5), and [`sums`] lets sites share a vertex.
 
+pub(super) mod bounds;
 pub(super) mod exclusive;
 pub(super) mod notes;
 pub(super) mod sums;
@@ -34,6 +35,12 @@ pub(super) trait Occupancy: Sized {
     /// Sets the candidates, the order, the leaders and the ranks of a search.
     fn prepare(search: &mut Search<'_, Self>, demand: &Demand<'_>);
 
+    /// The rank of a candidate of a site, by which symmetric placements are told apart.
+    fn rank(search: &Search<'_, Self>, site: usize, at: usize) -> u32;
+
+    /// The rank of the candidate at which a site is placed.
+    fn placed_rank(search: &Search<'_, Self>, site: usize) -> u32;
+
     /// Whether the sites placed so far leave this vertex to the site.
     fn is_open(&self, site: usize, vertex: u32) -> bool;
 
@@ -46,6 +53,20 @@ pub(super) trait Occupancy: Sized {
     /// The least cost that the sites from this place in the order on can add. `None` when they
     /// cannot all be placed. Fills `search.least[place]` with the least cost of each.
     fn bound_rest(search: &mut Search<'_, Self>, place: usize) -> Option<u64>;
+
+    /// What is added to the cost by which the candidates of a place are sorted. Only a rule without
+    /// costs may add anything, because this sum also bounds what is below the candidate.
+    fn preference(_search: &Search<'_, Self>, _place: usize, _at: usize) -> u64 {
+        0
+    }
+
+    /// Whether it is known that nothing fits below a node.
+    fn is_dead(_search: &mut Search<'_, Self>, _place: usize) -> bool {
+        false
+    }
+
+    /// Called when all below a node has been searched.
+    fn searched(_search: &mut Search<'_, Self>, _place: usize) {}
 
     /// Called when the open candidates of a place are about to be tried, and all others are not.
     fn expand(_search: &mut Search<'_, Self>, _place: usize) {}
@@ -72,7 +93,7 @@ pub(super) struct Search<'a, O> {
     links: &'a [Link],
     rows: Rows,
     routing: Routing,
-    pub(super) occupancy: O,
+    occupancy: O,
     meter: Meter<'a>,
     watch: &'a mut Watch<'a>,
     /// The candidates of all sites in one list; `starts` has where each site's part begins.
@@ -91,7 +112,7 @@ pub(super) struct Search<'a, O> {
     leaders: Vec<Option<usize>>,
     /// For each place, whether the first site can be exchanged with the site there.
     follows_first: Vec<bool>,
-    /// The rank of each candidate, by which symmetric placements are told apart.
+    /// The rank of each vertex, if the rule has one rank for all sites.
     rank: Vec<u32>,
     /// For each place in the order, the links to sites that come earlier and later in it.
     earlier: Vec<Vec<Tie>>,
@@ -101,8 +122,6 @@ pub(super) struct Search<'a, O> {
     restart: bool,
     tables_after: u64,
     placed: Vec<u32>,
-    /// The rank of the candidate at which each site is placed.
-    placed_rank: Vec<u32>,
     /// Scratch memory, by place in the order.
     queues: Vec<Vec<(u64, u32)>>,
     least: Vec<Vec<u64>>,
@@ -176,7 +195,6 @@ impl<'a, O: Occupancy> Search<'a, O> {
             restart: false,
             tables_after: demand.tables_after,
             placed: vec![0; sites],
-            placed_rank: vec![0; sites],
             queues: vec![Vec::new(); sites],
             least: vec![Vec::new(); sites + 1],
             errands: Vec::new(),
@@ -231,6 +249,9 @@ impl<'a, O: Occupancy> Search<'a, O> {
             self.record(bound);
             return true;
         }
+        if O::is_dead(self, place) {
+            return true;
+        }
         if let Some(chains) = &self.chains {
             // The search is long enough for tables, so it goes back to the node where the prefix is
             // placed.
@@ -262,6 +283,9 @@ impl<'a, O: Occupancy> Search<'a, O> {
             }
         }
         self.queues[place] = queue;
+        if finished {
+            O::searched(self, place);
+        }
         finished
     }
 
@@ -283,8 +307,8 @@ impl<'a, O: Occupancy> Search<'a, O> {
     /// later sites add, then by index.
     fn fill_queue(&self, place: usize, queue: &mut Vec<(u64, u32)>) {
         let site = self.order[place];
-        let least_rank =
-            self.leaders[place].map_or(0, |site| self.placed_rank[site] + O::RANKS_ABOVE_LEADER);
+        let least_rank = self.leaders[place]
+            .map_or(0, |leader| O::placed_rank(self, leader) + O::RANKS_ABOVE_LEADER);
         let others: u64 = self.least[place][1..].iter().sum();
         let chains = self.chains.as_ref().filter(|chains| chains.ready());
         let rest = chains.map(|chains| {
@@ -296,9 +320,9 @@ impl<'a, O: Occupancy> Search<'a, O> {
             let vertex = self.vertices[at];
             if self.closed[at] == 0
                 && self.occupancy.is_open(site, vertex)
-                && self.rank[at] >= least_rank
+                && O::rank(self, site, at) >= least_rank
             {
-                let mut least = self.score[at] + others;
+                let mut least = self.score[at] + others + O::preference(self, place, at);
                 if let Some((chains, behind, rest)) = rest {
                     let chain = chains.below(place, vertex, behind).saturating_add(rest);
                     least = least.max(chain.saturating_add(self.score[at] - self.ahead[at]));
@@ -387,7 +411,6 @@ impl<'a, O: Occupancy> Search<'a, O> {
         let spent = spent + self.own[at];
         self.occupancy.take(site, vertex);
         self.placed[site] = vertex;
-        self.placed_rank[site] = self.rank[at];
         if !O::may_route(self, place) {
             self.occupancy.release(site, vertex);
             return true;

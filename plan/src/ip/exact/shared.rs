@@ -1,10 +1,11 @@
 //! One frame in which demands may share sites: the integer program of Takefusa 2010, section 3.2,
 //! without Eq. (5).
 //!
-//! A workflow in the model of Decker 2007 has sets of synchronous activities: all members of a set run in one frame, and
-//! channels join them at fixed rates. Members may share a site; then their amounts add up there.
-//! Channels between members at different sites are routed together, each over one simple route of
-//! at most N_max edges. A channel between members at the same site takes no resources.
+//! A workflow in the model of Decker 2007 has sets of synchronous activities: all members of a set
+//! run in one frame, and channels join them at fixed rates. Members may share a site. Then their
+//! amounts add up there. Channels between members at different sites are routed together, each over
+//! one simple route of at most N_max edges. A channel between members at the same site takes no
+//! resources.
 //!
 //! [`place`] answers with the first placement in the order of preference (the lexicographically
 //! least), or proves that there is none. It searches in three steps, and stops at the first that
@@ -15,11 +16,11 @@
 //!    order of preference. The first placement that it finds is the least. This step has few nodes,
 //!    because this order is a bad one for proofs.
 //! 3. Member after member, each at the first candidate with which the others can still be placed.
-//!    The branch and bound answers each of these questions, and is free to take the members in
-//!    the order that it likes best.
+//!    The branch and bound answers each of these questions. It takes the members in the order
+//!    that is best for proofs.
 //!
-//! The caller may refuse a placement that fits (`accept`); then the next one in the order of
-//! preference is found. No placement is offered twice.
+//! The caller may refuse a placement that fits (`accept`). Then the search goes on to the next
+//! placement in the order of preference. No placement is offered twice.
 //!
 //! Left out: costs. The order of preference is the only objective, so routes are any that fit
 //! together. Also left out is what else a workflow has: the frame is given, and sets of activities
@@ -39,8 +40,9 @@ use super::network::{self, Network, Path};
 use super::order;
 use super::paths::Rows;
 use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
+use super::search::bounds::{Amounts, Bounds};
 use super::search::notes::Notes;
-use super::search::sums::{Amounts, Bounds, Manner, Sums};
+use super::search::sums::{Manner, Sums};
 use super::search::{Demand, Search};
 use crate::ip::admit::Candidates;
 use crate::{Budget, Route};

@@ -30,6 +30,14 @@ impl Occupancy for Exclusive {
         search.set_rank();
     }
 
+    fn rank(search: &Search<'_, Self>, _site: usize, at: usize) -> u32 {
+        search.rank[search.vertices[at] as usize]
+    }
+
+    fn placed_rank(search: &Search<'_, Self>, site: usize) -> u32 {
+        search.rank[search.placed[site] as usize]
+    }
+
     fn is_open(&self, _site: usize, vertex: u32) -> bool {
         !self.taken[vertex as usize]
     }
@@ -121,11 +129,10 @@ impl Search<'_, Exclusive> {
             }
         }
         ranked.sort_unstable();
-        let mut rank = vec![0; ranked.len()];
-        for (number, (_, vertex)) in (0u32..).zip(ranked) {
-            rank[vertex as usize] = number;
+        self.rank.resize(ranked.len(), 0);
+        for (rank, (_, vertex)) in (0u32..).zip(ranked) {
+            self.rank[vertex as usize] = rank;
         }
-        self.rank.extend(self.vertices.iter().map(|vertex| rank[*vertex as usize]));
     }
 }
 

@@ -1,100 +1,30 @@
 //! The rule that requested sites may share a vertex: what they want there is added up.
 //!
-//! All costs are zero, so the first placement that fits ends the search, and candidates are tried
-//! in the order in which they are listed. Bounds are necessary conditions: every site that is not
-//! placed has an open candidate; what these sites want together is free at their open candidates;
-//! and the edges of a vertex carry the links that have to leave it. Each bound that closes a branch
-//! notes the shortages that it rests on in [`Notes`].
+//! All costs are zero, so the first placement that fits ends the search. If the caller wants the
+//! first placement, members are placed in their own order, and candidates are tried in the order in
+//! which they are listed. Otherwise the largest member comes first, candidates near placed
+//! neighbours are tried first, and states below which nothing fits are remembered.
 //!
-//! The sum of what is wanted is compared with the sum of what is free in whole multiples of a
-//! divisor, for several divisors: of sites that want 3 each, a vertex with 8 takes two. This is a
-//! dual feasible function of bin packing (Fekete and Schepers 2001), because rounding down never
-//! raises a sum above the sum that is rounded down.
+//! Bounds are necessary conditions: every member that is not placed has an open candidate; what
+//! these members want together is free at their open candidates ([`super::bounds`]); and the edges
+//! of a vertex carry the links that have to leave it. Each bound that closes a branch notes the
+//! shortages that it rests on in [`Notes`].
 //!
 //! Two placements that differ only by an exchange of two twins ([`order::twins`]) fit alike, so the
 //! search tries one of them, the one that comes first. This ends when a placement that fits is
-//! refused, because the caller may take its twin.
+//! refused, because the caller may take the twins' exchange.
+
+use std::collections::BTreeSet;
 
 use super::super::network::{Link, Network};
 use super::super::order;
+use super::bounds::{Amounts, Bounds, Group, Measure};
 use super::notes::{Gap, Notes};
 use super::{Demand, Occupancy, Search};
 
-/// What members want, and what there is, by kind. A kind is an index here.
-pub(in super::super) struct Amounts {
-    /// The number of kinds.
-    pub(in super::super) kinds: usize,
-    /// By member and kind.
-    pub(in super::super) wants: Vec<u64>,
-    /// What is free, by vertex and kind.
-    pub(in super::super) free: Vec<u64>,
-    /// What can be free at most, by vertex and kind.
-    pub(in super::super) most: Vec<u64>,
-}
-
-/// What the bounds need beside the amounts. It is the same for all searches with the same members.
-pub(in super::super) struct Bounds {
-    /// For each kind, the divisors in whose multiples amounts are compared.
-    divisors: Vec<Vec<u64>>,
-    groups: Vec<Group>,
-    /// The greatest common divisor of the rates of all links.
-    rate: u64,
-}
-
-/// Members that have to be placed within some vertices.
-struct Group {
-    members: Vec<bool>,
-    vertices: Vec<u32>,
-}
-
-/// Most divisors of one kind. More of them seldom refute what these do not.
-const DIVISORS_MAX: usize = 8;
-
-impl Bounds {
-    /// The bounds for members with these candidates.
-    pub(in super::super) fn new(amounts: &Amounts, lists: &[Vec<u32>], links: &[Link]) -> Self {
-        let mut sets: Vec<Vec<u32>> = lists.to_vec();
-        sets.iter_mut().for_each(|set| set.sort_unstable());
-        let mut all: Vec<u32> = sets.concat();
-        all.sort_unstable();
-        all.dedup();
-        let mut areas = vec![all];
-        for set in &sets {
-            if !areas.contains(set) {
-                areas.push(set.clone());
-            }
-        }
-        let within =
-            |area: &[u32], set: &[u32]| set.iter().all(|at| area.binary_search(at).is_ok());
-        let group = |vertices: Vec<u32>| Group {
-            members: sets.iter().map(|set| within(&vertices, set)).collect(),
-            vertices,
-        };
-        Self {
-            divisors: (0..amounts.kinds).map(|kind| divisors(amounts, kind)).collect(),
-            groups: areas.into_iter().map(group).collect(),
-            rate: links.iter().fold(0, |rate, link| gcd(rate, link.rate)),
-        }
-    }
-}
-
-/// The greatest common divisor of what members want, and the largest of these amounts.
-fn divisors(amounts: &Amounts, kind: usize) -> Vec<u64> {
-    let wants = amounts.wants.iter().skip(kind).step_by(amounts.kinds.max(1));
-    let mut wanted: Vec<u64> = wants.copied().filter(|want| *want > 0).collect();
-    let common = wanted.iter().fold(0, |common, want| gcd(common, *want));
-    wanted.sort_unstable_by(|a, b| b.cmp(a));
-    wanted.dedup();
-    wanted.truncate(DIVISORS_MAX);
-    if common > 0 && !wanted.contains(&common) {
-        wanted.push(common);
-    }
-    wanted
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
+/// Most states that a search remembers, of some hundred bytes each. A search that meets more of
+/// them seldom meets them again.
+const STATES_MAX: usize = 1 << 15;
 
 /// What is free beside the placed members, and who takes a placement.
 pub(in super::super) struct Sums<'a> {
@@ -112,6 +42,8 @@ pub(in super::super) struct Sums<'a> {
     accept: &'a mut dyn FnMut(&[u32]) -> bool,
     notes: &'a mut Notes,
     place: Vec<usize>,
+    /// The states below which nothing fits, see [`Search::state`].
+    dead: BTreeSet<Vec<u64>>,
     /// Scratch memory: whether a candidate is open, whether a vertex is open to somebody, the rates
     /// away from a vertex and to it, and what a resource could add.
     open: Vec<bool>,
@@ -148,6 +80,7 @@ impl<'a> Sums<'a> {
             accept: manner.accept,
             notes,
             place: Vec::new(),
+            dead: BTreeSet::new(),
             open: Vec::new(),
             usable: vec![false; vertices],
             rates: vec![[0; 2]; vertices],
@@ -186,8 +119,6 @@ impl Occupancy for Sums<'_> {
         for site in 0..members {
             let candidates = demand.candidates.of(site);
             search.vertices.extend_from_slice(candidates);
-            // There are at most VERTICES_MAX candidates.
-            search.rank.extend(0..candidates.len() as u32);
             search.starts.push(search.vertices.len());
         }
         let candidates = search.vertices.len();
@@ -210,6 +141,18 @@ impl Occupancy for Sums<'_> {
         } else {
             (vec![None; members], vec![false; members])
         };
+    }
+
+    fn rank(search: &Search<'_, Self>, site: usize, at: usize) -> u32 {
+        // At most VERTICES_MAX.
+        (at - search.starts[site]) as u32
+    }
+
+    fn placed_rank(search: &Search<'_, Self>, site: usize) -> u32 {
+        let own = &search.vertices[search.starts[site]..search.starts[site + 1]];
+        let rank = own.iter().position(|vertex| *vertex == search.placed[site]);
+        // At most VERTICES_MAX.
+        rank.map_or(0, |rank| rank as u32)
     }
 
     fn is_open(&self, site: usize, vertex: u32) -> bool {
@@ -239,6 +182,32 @@ impl Occupancy for Sums<'_> {
         search.least[place].clear();
         search.least[place].resize(search.order.len() - place, 0);
         (search.find_open(place) && search.sums_suffice(place)).then_some(0)
+    }
+
+    /// Near its neighbours first, unless the caller wants the first placement. The first member
+    /// takes its vertices by rank, because [`Search::close`] relies on it.
+    fn preference(search: &Search<'_, Self>, place: usize, at: usize) -> u64 {
+        if search.occupancy.in_order || place == 0 {
+            return 0;
+        }
+        let away = |(_, other): &&(usize, usize)| search.placed[*other] != search.vertices[at];
+        search.earlier[place].iter().filter(away).count() as u64
+    }
+
+    fn is_dead(search: &mut Search<'_, Self>, place: usize) -> bool {
+        search.has_states(place)
+            && !search.occupancy.dead.is_empty()
+            && search.occupancy.dead.contains(&search.state(place))
+    }
+
+    fn searched(search: &mut Search<'_, Self>, place: usize) {
+        if search.has_states(place)
+            && search.best == u64::MAX
+            && search.occupancy.dead.len() < STATES_MAX
+        {
+            let state = search.state(place);
+            search.occupancy.dead.insert(state);
+        }
     }
 
     fn expand(search: &mut Search<'_, Self>, place: usize) {
@@ -291,6 +260,41 @@ impl Search<'_, Sums<'_>> {
             }
         }
         true
+    }
+
+    /// Whether states are compared at this place. Before the second member is placed, all differ;
+    /// before the last one, a search costs less.
+    fn has_states(&self, place: usize) -> bool {
+        !self.occupancy.in_order && (2..self.order.len().saturating_sub(1)).contains(&place)
+    }
+
+    /// What decides whether the members from this place in the order on can be placed: what is
+    /// left, where their neighbours and the twins before them are, and which links are routed from
+    /// where to where.
+    fn state(&self, place: usize) -> Vec<u64> {
+        let sums = &self.occupancy;
+        let mut state = vec![place as u64];
+        for vertex in &sums.bounds.groups[0].vertices {
+            let from = *vertex as usize * sums.amounts.kinds;
+            state.extend_from_slice(&sums.left[from..from + sums.amounts.kinds]);
+        }
+        for earlier in 0..place {
+            let site = self.order[earlier];
+            let tied = self.later[earlier].iter().any(|(_, other)| sums.place[*other] >= place);
+            if tied || self.leaders[place..].contains(&Some(site)) {
+                state.push((earlier as u64) << 32 | u64::from(self.placed[site]));
+            }
+        }
+        let routed = state.len();
+        for link in self.links {
+            let (start, end) = (self.placed[link.from], self.placed[link.to]);
+            if sums.place[link.from].max(sums.place[link.to]) < place && start != end {
+                // There are at most VERTICES_MAX vertices and REQUEST_LINKS_MAX classes.
+                state.push((link.class as u64) << 48 | u64::from(start) << 24 | u64::from(end));
+            }
+        }
+        state[routed..].sort_unstable();
+        state
     }
 
     /// Notes why a candidate is closed to a member while the members before `place` are placed.
@@ -349,20 +353,21 @@ impl Search<'_, Sums<'_>> {
         for group in &bounds.groups {
             for kind in 0..amounts.kinds {
                 self.mark_usable(place, group, kind);
-                for divisor in &bounds.divisors[kind] {
-                    let wanted: u64 = self.order[place..]
-                        .iter()
-                        .filter(|site| group.members[**site])
-                        .map(|site| amounts.wants[*site * amounts.kinds + kind] / divisor)
-                        .sum();
+                let wants = self.order[place..]
+                    .iter()
+                    .filter(|site| group.members[**site])
+                    .map(|site| amounts.wants[*site * amounts.kinds + kind]);
+                for (divisor, exact) in &bounds.divisors[kind] {
+                    let measure = Measure::new(*divisor, *exact, wants.clone());
+                    let wanted: u64 = wants.clone().map(|want| want / divisor).sum();
                     let sums = &self.occupancy;
-                    let left = |at: &u32| {
-                        let left = sums.left[*at as usize * amounts.kinds + kind] / divisor;
-                        if sums.usable[*at as usize] { left } else { 0 }
+                    let left = |at: &u32| match sums.usable[*at as usize] {
+                        true => measure.of(sums.left[*at as usize * amounts.kinds + kind]),
+                        false => 0,
                     };
                     let have: u64 = group.vertices.iter().map(left).sum();
                     if wanted > have {
-                        self.note_sum(place, group, kind, *divisor, wanted - have - 1);
+                        self.note_sum(place, group, kind, measure, wanted - have - 1);
                         return false;
                     }
                 }
@@ -389,8 +394,8 @@ impl Search<'_, Sums<'_>> {
     }
 
     /// Notes the shortages of a sum that does not suffice. `slack` is how much more could be free,
-    /// in multiples of the divisor, and the sum would not suffice either.
-    fn note_sum(&mut self, place: usize, group: &Group, kind: usize, divisor: u64, slack: u64) {
+    /// in the measure, and the sum would not suffice either.
+    fn note_sum(&mut self, place: usize, group: &Group, kind: usize, measure: Measure, slack: u64) {
         let sums = &mut self.occupancy;
         sums.gains.clear();
         for vertex in &group.vertices {
@@ -399,8 +404,8 @@ impl Search<'_, Sums<'_>> {
             if usable && sums.notes.has_site(*vertex, kind) {
                 continue;
             }
-            let now = if usable { sums.left[from] / divisor } else { 0 };
-            sums.gains.push((sums.spare[from] / divisor - now, *vertex));
+            let now = if usable { measure.of(sums.left[from]) } else { 0 };
+            sums.gains.push((measure.of(sums.spare[from]) - now, *vertex));
         }
         self.occupancy.drop_small_gains(slack);
         for index in 0..self.occupancy.gains.len() {
