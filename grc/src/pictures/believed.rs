@@ -9,6 +9,7 @@ use coalloc_common::{
     Span, Time, Window,
 };
 use coalloc_plan::multicost::Knowledge;
+use coalloc_plan::workflow::ScratchTimetables;
 use coalloc_protocol::update::{Picture, Update, UpdateKind};
 use tonic::Status;
 
@@ -109,6 +110,17 @@ impl BelievedProfiles {
         let reason = if denied.is_some() { Reason::Denied } else { Reason::Unreachable };
         let rm = Some(denied.unwrap_or(first).clone());
         Refusal { rm, detail, reason, bottleneck: None, ..refusal }
+    }
+
+    /// Takes from timetables what is not believed to be free over a window. `window` is that of [`BelievedProfiles::of`].
+    /// Nothing is free of a resource of which nothing is known.
+    pub fn limit(&self, timetables: &mut ScratchTimetables, window: Window) {
+        let all: Vec<_> = timetables.resources().map(|(number, ..)| number).collect();
+        for number in all {
+            let (rm, resource) = timetables.names(number);
+            let steps = self.steps(rm, resource);
+            timetables.limit(number, window, steps);
+        }
     }
 
     fn steps(&self, rm: &RmName, resource: &ResourceId) -> &[FreeStep] {
