@@ -104,9 +104,19 @@ impl BelievedProfiles {
     pub fn blame(&self, refusal: Refusal) -> Refusal {
         let Some((first, _)) = self.missing.iter().next() else { return refusal };
         let denied = self.missing.iter().find(|(_, why)| why.denied).map(|(rm, _)| rm);
-        let names = self.missing.iter().map(|(rm, why)| format!("{rm} {}", why.text));
-        let names: Vec<String> = names.collect();
-        let detail = format!("{}; not counted: {}", refusal.detail, names.join("; "));
+        // In a large federation many resource managers have the same reason: it is said once.
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (rm, why) in &self.missing {
+            reasons.entry(&why.text).or_default().push(rm.as_str());
+        }
+        let reasons = reasons.into_iter().map(|(text, rms)| match &rms[..] {
+            [first, others @ ..] if !others.is_empty() => {
+                format!("{first} {text} (the same of {})", others.join(", "))
+            }
+            _ => format!("{} {text}", rms.concat()),
+        });
+        let reasons: Vec<String> = reasons.collect();
+        let detail = format!("{}; not counted: {}", refusal.detail, reasons.join("; "));
         let reason = if denied.is_some() { Reason::Denied } else { Reason::Unreachable };
         let rm = Some(denied.unwrap_or(first).clone());
         Refusal { rm, detail, reason, bottleneck: None, ..refusal }
