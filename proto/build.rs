@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "coalloc/v1/coordinator.proto",
         "coalloc/v1/files.proto",
         "coalloc/v1/tasks.proto",
+        "coalloc/v1/workflows.proto",
     ];
     println!("cargo::rerun-if-changed=coalloc");
     let descriptors = protox::compile(files, ["."])?;

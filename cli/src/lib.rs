@@ -30,7 +30,7 @@ use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
     allocate, give_up, health, ledger, modify, picture, plan, repair, reservations, reserve, serve,
-    servers, task, topology, watch,
+    servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -53,6 +53,7 @@ enum Command {
     Plan(plan::PlanArgs),
     Picture(picture::PictureArgs),
     Task(task::submit::TaskArgs),
+    Workflow(workflow::WorkflowArgs),
     Reserve(reserve::ReserveArgs),
     Servers(servers::ServersArgs),
     Allocate(allocate::AllocateArgs),
@@ -109,6 +110,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Plan(args) => plan::run(args).await,
             Command::Picture(args) => picture::run(args).await,
             Command::Task(args) => task::submit::run(args).await,
+            Command::Workflow(args) => workflow::run(args).await,
             Command::Reserve(args) => reserve::run(args).await,
             Command::Servers(args) => servers::run(args).await,
             Command::Allocate(args) => allocate::run(args).await,

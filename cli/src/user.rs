@@ -2,7 +2,7 @@
 //! with its daemons, with its federation file, or with the ledger of one node.
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
-//! * Reservations: [`reserve`], [`allocate`] (and [`servers`]), [`modify`], [`reservations`] (list, show, release), [`task`] and [`watch`].
+//! * Reservations: [`reserve`], [`allocate`] (and [`servers`]), [`modify`], [`reservations`] (list, show, release), [`task`], [`workflow`] and [`watch`].
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`] and [`ledger`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -27,3 +27,4 @@ pub mod task;
 pub mod topology;
 pub mod watch;
 pub mod wording;
+pub mod workflow;

@@ -229,7 +229,8 @@ pub const fn ask_pause(asked: u32, left: Span) -> Span {
     Span::from_us(if pause > ASK_FIRST.as_us() { pause } else { ASK_FIRST.as_us() })
 }
 
-/// Segments that one hold may carry: every edge of the largest request once.
+/// Segments that one hold may carry: every edge of the largest request once, or all activities of the largest workflow
+/// at one resource manager.
 pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 
 /// End points (sites and border points) of a coordinator that serves parent coordinators. It offers a path between
@@ -289,6 +290,18 @@ pub const TASK_TRIES_MAX: u32 = 16;
 pub const WORKFLOW_ACTIVITIES_MAX: usize = 4_096;
 /// Most dependencies of a workflow: pairs of a data item and an activity that needs it.
 pub const WORKFLOW_DEPENDENCIES_MAX: usize = 16_384;
+/// Time from `ready` to the deadline of a workflow that states none. Profiles are asked over this time.
+pub const WORKFLOW_DEADLINE_DEFAULT: Span = Span::from_secs(7 * 86_400);
+/// Length of a slot in which live workflows are planned: starts and durations are multiples of it. People write
+/// reservations in seconds, and a second of guard costs nobody anything.
+pub const WORKFLOW_SLOT: Span = Span::from_secs(1);
+/// Time between a workflow's planning and its first segment: that of one long planning and two rounds of messages.
+pub const WORKFLOW_LEAD: Span = Span::from_secs(10);
+/// Longest planning of one workflow.
+pub const WORKFLOW_PLANNING_MAX: Span = Span::from_secs(5);
+/// Placements that a workflow's planning takes at normal priority: about 50 ms. A planning that needs more goes on
+/// at a lower priority.
+pub const WORKFLOW_QUICK_PLACEMENTS: u64 = 20_000;
 /// Most activities that run at the same time as one synchronous set: as many as a co-allocation has sites.
 pub const SYNC_MEMBERS_MAX: usize = REQUEST_SITES_MAX;
 /// Most channels inside one synchronous set: as many as a co-allocation has links.
@@ -428,6 +441,10 @@ pub const SLOW_SYNC: Span = Span::from_secs(1);
 
 /// Largest message that a server decodes, in bytes.
 pub const MESSAGE_MAX_BYTES: usize = 1 << 20;
+/// Largest message of the Workflows service that a coordinator decodes, in bytes. [`WORKFLOW_ACTIVITIES_MAX`]
+/// activities and [`WORKFLOW_DEPENDENCIES_MAX`] dependencies with names of [`NAME_LEN_MAX`] characters, and a dozen
+/// sites for each activity, take 13 MB.
+pub const WORKFLOW_MESSAGE_MAX_BYTES: usize = 16 << 20;
 /// Largest answer that a client accepts, in bytes. Listings of bookings come in pages smaller than this.
 pub const ANSWER_MAX_BYTES: usize = 16 << 20;
 /// Bytes after which a page ends before all its entries are in it: well below what a client accepts.
@@ -621,6 +638,12 @@ pub const OUTSIDE_GRACE: Span = Span::from_secs(1);
 // A hold must outlive the coordinator's wait for all holds plus the margin that it wants at the decision.
 const _: () = assert!(HOLD_HARD_MIN.as_us() > HOLD_PATIENCE.as_us() + COMMIT_MARGIN.as_us());
 const _: () = assert!(HOLD_SOFT_MAX.as_us() <= HOLD_HARD_DEFAULT.as_us());
+// The names of all activities, twice in sets, and of all dependencies: item, producer and consumer.
+const _: () = assert!(
+    (WORKFLOW_ACTIVITIES_MAX * 14 + WORKFLOW_DEPENDENCIES_MAX * 3) * (NAME_LEN_MAX + 8)
+        < WORKFLOW_MESSAGE_MAX_BYTES
+);
+const _: () = assert!(WORKFLOW_ACTIVITIES_MAX <= HOLD_SEGMENTS_MAX);
 const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 const _: () = assert!(UPWARD_PATIENCE.as_us() < MESSAGE_PATIENCE.as_us());
 const _: () = assert!(UPWARD_REPLANS_MAX <= REPLANS_MAX);

@@ -6,7 +6,7 @@
 //! * [`reserve`]: a request; [`choice`] of a plan that was shown before; [`alternatives`] to a request that is refused.
 //! * [`servers`]: a search of idle servers; [`allocate`]: a reservation of whole servers.
 //! * [`modify`]: a change of a reservation.
-//! * [`tasks`]: a task, planned on profiles.
+//! * [`tasks`]: a task, planned on profiles; [`workflows`]: a workflow, planned on profiles and reserved whole.
 //! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
 //! * [`repair`] and [`giving_up`]: what operators do about resource managers that have lost something, or are gone.
 
@@ -22,3 +22,4 @@ pub mod reserve;
 mod servers;
 pub mod service;
 pub mod tasks;
+pub mod workflows;

@@ -81,10 +81,12 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         reconciler,
     };
     let mut routes = Routes::new(server::coordinator(service.clone()))
+        .add_service(server::workflows(service.clone()))
         .add_service(server::resolver(service.clone()));
     let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
     tracing::info!(%grc, %listen, rms, "serving");
-    let mut services = vec!["coalloc.v1.Coordinator", "coalloc.v1.Resolver"];
+    let mut services =
+        vec!["coalloc.v1.Coordinator", "coalloc.v1.Workflows", "coalloc.v1.Resolver"];
     if let Some(config) = config.upward.clone() {
         let upward = ParentService { config, service };
         routes = routes.add_service(server::resource_manager(upward));

@@ -19,6 +19,7 @@ mod servers;
 mod task;
 mod time;
 mod update;
+mod workflow;
 
 pub use alternatives::smaller_to_wire;
 pub use bookings::{compare_from_wire, compare_to_wire, compared_from_wire, compared_to_wire};
@@ -50,4 +51,9 @@ pub use time::{
 };
 pub use update::{
     update_from_wire, update_policy_from_wire, update_policy_to_wire, update_to_wire,
+};
+pub use workflow::{
+    ParsedWorkflow, ParsedWorkflowOptions, merged_sets, schedule_from_wire,
+    workflow_answer_to_wire, workflow_effort_to_wire, workflow_from_wire, workflow_options,
+    workflow_plan_to_wire, workflow_refusal_to_wire,
 };

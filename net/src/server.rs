@@ -308,6 +308,15 @@ pub fn coordinator<S: v1::coordinator_server::Coordinator>(
         .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
 }
 
+/// The Workflows service over `service`, with its message limits.
+pub fn workflows<S: v1::workflows_server::Workflows>(
+    service: S,
+) -> v1::workflows_server::WorkflowsServer<S> {
+    v1::workflows_server::WorkflowsServer::new(service)
+        .max_decoding_message_size(limits::WORKFLOW_MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
+}
+
 /// The Resolver service over `service`, with its message limits.
 pub fn resolver<S: v1::resolver_server::Resolver>(
     service: S,

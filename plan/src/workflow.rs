@@ -20,6 +20,7 @@
 //! * [`rank`] orders the nodes; `partial` is a schedule in the making, which places data and single activities.
 //! * `heft_sync`, `backtracking` and `set_search` (with `set_frames`) place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
+//! * [`critical`] says what the end of a schedule waits for.
 //!
 //! All times of a schedule are multiples of the instance's slot. A plan is a hint; the resource managers
 //! decide. Left out: how timetables come about, the latency of a transfer (it is far below a slot),
@@ -29,6 +30,7 @@
 mod answer;
 mod backtracking;
 pub mod check;
+pub mod critical;
 mod heft_sync;
 mod network;
 mod partial;

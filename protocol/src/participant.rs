@@ -53,6 +53,8 @@ mod inner;
 mod input;
 mod kept;
 mod overlap;
+#[cfg(test)]
+mod overlapping_tests;
 mod promised;
 mod record;
 #[cfg(test)]

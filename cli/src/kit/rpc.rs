@@ -7,6 +7,7 @@ use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use coalloc_proto::v1::workflows_client::WorkflowsClient;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -24,6 +25,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 pub type Coordinator = CoordinatorClient<Channel>;
 /// A client of a resource manager.
 pub type ResourceManager = ResourceManagerClient<Channel>;
+
+/// A client of a coordinator for workflows.
+pub type Workflows = WorkflowsClient<Channel>;
 
 /// The coordinator to call.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -64,6 +68,17 @@ impl GrcArgs {
     }
 }
 
+impl GrcArgs {
+    /// A client for workflows, once the address is known to be that of a coordinator.
+    ///
+    /// # Errors
+    /// As [`GrcArgs::connect`].
+    pub async fn connect_workflows(&self) -> Result<Workflows, Failure> {
+        self.connect().await?;
+        workflows(&self.address())
+    }
+}
+
 /// Checks that the server at an address is a coordinator.
 ///
 /// If that cannot be determined, the check passes and the call itself has to fail.
@@ -100,6 +115,17 @@ pub fn coordinator(address: &str) -> Result<CoordinatorClient<Channel>, Failure>
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
         .max_encoding_message_size(limits::MESSAGE_MAX_BYTES))
+}
+
+/// A client of a coordinator for workflows; it connects on the first call.
+///
+/// # Errors
+/// When the address is not host:port.
+pub fn workflows(address: &str) -> Result<Workflows, Failure> {
+    let client = WorkflowsClient::new(coalloc_net::client::channel("--grc", address)?);
+    Ok(client
+        .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
+        .max_encoding_message_size(limits::WORKFLOW_MESSAGE_MAX_BYTES))
 }
 
 /// A client of a resource manager; it connects on the first call.
@@ -187,6 +213,35 @@ pub async fn all_reservations(
         }
         request.page_token = page.next_page_token;
     }
+}
+
+/// A workflow with its whole plan, read page by page; of the plan's head the first page, as it is.
+///
+/// # Errors
+/// The status of the call that failed.
+pub async fn whole_workflow(
+    client: &mut Workflows,
+    id: &str,
+) -> Result<v1::GetWorkflowResponse, Status> {
+    let mut request = v1::GetWorkflowRequest {
+        id: id.to_owned(),
+        page_size: Some(limits::PAGE_MAX),
+        page_token: String::new(),
+    };
+    let mut whole = client.get_workflow(request.clone()).await?.into_inner();
+    while !whole.next_page_token.is_empty() {
+        request.page_token = std::mem::take(&mut whole.next_page_token);
+        let page = client.get_workflow(request.clone()).await?.into_inner();
+        let more = page.workflow.and_then(|workflow| workflow.plan).unwrap_or_default();
+        if let Some(plan) = whole.workflow.as_mut().and_then(|workflow| workflow.plan.as_mut()) {
+            plan.activities.extend(more.activities);
+            plan.transfers.extend(more.transfers);
+            plan.channels.extend(more.channels);
+            plan.segments.extend(more.segments);
+        }
+        whole.next_page_token = page.next_page_token;
+    }
+    Ok(whole)
 }
 
 #[cfg(test)]

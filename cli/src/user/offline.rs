@@ -2,6 +2,7 @@
 
 mod instead;
 pub mod task;
+pub mod workflow;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -162,8 +162,10 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     for one in reservations {
         let plan = one.plan.clone().unwrap_or_default();
         let sites = plan.placements.iter().map(|site| servers::counted(&site.at, &one.servers));
-        let sites: Vec<String> = sites.collect();
-        let booked = one.plan.is_some();
+        let of_workflow = one.workflow.iter().flat_map(|summary| summary.sites.iter().cloned());
+        let sites: Vec<String> = sites.chain(of_workflow).collect();
+        // A workflow has no cost.
+        let booked = one.plan.is_some() && one.workflow.is_none();
         let window = text::window(plan.window.as_ref());
         let why = one.refusal.as_ref().map(text::refusal).unwrap_or_default();
         table.add_row(vec![

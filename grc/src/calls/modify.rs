@@ -33,6 +33,7 @@ use crate::planning::ExplainedFrames;
 use crate::views::kept;
 use crate::views::receipt;
 use crate::views::view;
+use crate::views::workflow;
 
 /// The current booking of a reservation that is to be changed.
 #[derive(Debug, Clone)]
@@ -376,6 +377,10 @@ fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
     if receipt::is_task(notes) {
         let text = "it is a task, and tasks are not changed: release it and submit another";
         return Some(("task", text));
+    }
+    if workflow::is_workflow(notes) {
+        let text = "it is a workflow, and workflows are not changed: release it and submit another";
+        return Some(("workflow", text));
     }
     let text = "it is an allocation of servers, and allocations are not changed: release it and allocate again";
     view::is_allocation(notes).then_some(("allocation", text))

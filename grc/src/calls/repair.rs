@@ -158,6 +158,12 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
                 let task_plan = v1::TaskPlan { digest, segments, ..task.task_plan };
                 again.details = kept::task(&KeptTask { task_plan, ..*task }).into();
             }
+            Some(KeptPlan::Workflow(kept)) => {
+                if let Some(plan) = kept::whole_workflow(&again.details.text()) {
+                    let plan = v1::WorkflowPlan { digest, segments, ..plan };
+                    again.details = kept::workflow(&plan, kept.effort).into();
+                }
+            }
             None => {}
         }
     }

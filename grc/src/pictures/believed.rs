@@ -9,6 +9,7 @@ use coalloc_common::{
     Span, Time, Window,
 };
 use coalloc_plan::multicost::Knowledge;
+use coalloc_plan::workflow::ScratchTimetables;
 use coalloc_protocol::update::{Picture, Update, UpdateKind};
 use tonic::Status;
 
@@ -103,12 +104,33 @@ impl BelievedProfiles {
     pub fn blame(&self, refusal: Refusal) -> Refusal {
         let Some((first, _)) = self.missing.iter().next() else { return refusal };
         let denied = self.missing.iter().find(|(_, why)| why.denied).map(|(rm, _)| rm);
-        let names = self.missing.iter().map(|(rm, why)| format!("{rm} {}", why.text));
-        let names: Vec<String> = names.collect();
-        let detail = format!("{}; not counted: {}", refusal.detail, names.join("; "));
+        // In a large federation many resource managers have the same reason: it is said once.
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (rm, why) in &self.missing {
+            reasons.entry(&why.text).or_default().push(rm.as_str());
+        }
+        let reasons = reasons.into_iter().map(|(text, rms)| match &rms[..] {
+            [first, others @ ..] if !others.is_empty() => {
+                format!("{first} {text} (the same of {})", others.join(", "))
+            }
+            _ => format!("{} {text}", rms.concat()),
+        });
+        let reasons: Vec<String> = reasons.collect();
+        let detail = format!("{}; not counted: {}", refusal.detail, reasons.join("; "));
         let reason = if denied.is_some() { Reason::Denied } else { Reason::Unreachable };
         let rm = Some(denied.unwrap_or(first).clone());
         Refusal { rm, detail, reason, bottleneck: None, ..refusal }
+    }
+
+    /// Takes from timetables what is not believed to be free over a window. `window` is that of [`BelievedProfiles::of`].
+    /// Nothing is free of a resource of which nothing is known.
+    pub fn limit(&self, timetables: &mut ScratchTimetables, window: Window) {
+        let all: Vec<_> = timetables.resources().map(|(number, ..)| number).collect();
+        for number in all {
+            let (rm, resource) = timetables.names(number);
+            let steps = self.steps(rm, resource);
+            timetables.limit(number, window, steps);
+        }
     }
 
     fn steps(&self, rm: &RmName, resource: &ResourceId) -> &[FreeStep] {

@@ -15,6 +15,18 @@ pub enum KeptPlan {
     CoAllocation(Box<v1::Plan>),
     /// The plan of a task, and what it rests on.
     Task(Box<KeptTask>),
+    /// The head of a workflow's plan.
+    Workflow(Box<KeptWorkflow>),
+}
+
+/// The head of a workflow's plan, and the effort of the search that found it. The whole plan is on the next line of
+/// the text, so that listings need not read it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptWorkflow {
+    /// The plan without its long lists: without activities, transfers, channels, segments and critical path.
+    pub head: v1::WorkflowPlan,
+    /// The effort of the search.
+    pub effort: v1::WorkflowEffort,
 }
 
 /// A task's plan, and what it rests on.
@@ -33,21 +45,46 @@ pub struct KeptTask {
 /// The structure of the text: the kind, and the field for that kind.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-enum Form<Plan, Task> {
+enum Form<Plan, Task, Workflow> {
     CoAllocation { plan: Plan },
     Task { task: Task },
+    Workflow { workflow: Workflow },
 }
 
 /// The text of a co-allocation's plan.
 #[must_use]
 pub fn co_allocation(plan: &v1::Plan) -> String {
-    write(&Form::<_, ()>::CoAllocation { plan })
+    write(&Form::<_, (), ()>::CoAllocation { plan })
 }
 
 /// The text of a task's plan.
 #[must_use]
 pub fn task(task: &KeptTask) -> String {
-    write(&Form::<(), _>::Task { task })
+    write(&Form::<(), _, ()>::Task { task })
+}
+
+/// The text of a workflow's plan: its head on the first line, the whole plan on the second.
+#[must_use]
+pub fn workflow(plan: &v1::WorkflowPlan, effort: v1::WorkflowEffort) -> String {
+    let head = v1::WorkflowPlan {
+        digest: plan.digest.clone(),
+        planner: plan.planner.clone(),
+        window: plan.window,
+        makespan: plan.makespan,
+        summary: plan.summary.clone(),
+        ..v1::WorkflowPlan::default()
+    };
+    let workflow = KeptWorkflow { head, effort };
+    let head = write(&Form::<(), (), _>::Workflow { workflow });
+    // JSON that is not indented has no line breaks.
+    format!("{head}\n{}", write(plan))
+}
+
+/// The whole plan of a workflow; `None` when the text is of another kind.
+#[must_use]
+pub fn whole_workflow(text: &str) -> Option<v1::WorkflowPlan> {
+    let (head, plan) = text.split_once('\n')?;
+    matches!(read(head)?, KeptPlan::Workflow(_)).then(|| serde_json::from_str(plan).ok())?
 }
 
 fn write(form: &impl Serialize) -> String {
@@ -58,9 +95,11 @@ fn write(form: &impl Serialize) -> String {
 /// Reads a text that was kept; `None` when it holds no plan, or none of a kind that this release knows.
 #[must_use]
 pub fn read(text: &str) -> Option<KeptPlan> {
-    match serde_json::from_str(text).ok()? {
+    let first = text.lines().next()?;
+    match serde_json::from_str(first).ok()? {
         Form::CoAllocation { plan } => Some(KeptPlan::CoAllocation(plan)),
         Form::Task { task } => Some(KeptPlan::Task(task)),
+        Form::Workflow { workflow } => Some(KeptPlan::Workflow(workflow)),
     }
 }
 
@@ -89,6 +128,26 @@ mod tests {
         let text = task(&a_task());
         assert!(text.starts_with(r#"{"kind":"task","#), "{text}");
         assert_eq!(read(&text), Some(KeptPlan::Task(Box::new(a_task()))));
+    }
+
+    #[test]
+    fn the_head_of_a_workflow_is_read_without_its_plan() {
+        let activity = v1::PlannedActivity { name: "read".to_owned(), ..Default::default() };
+        let whole = v1::WorkflowPlan {
+            digest: "d".to_owned(),
+            activities: vec![activity],
+            ..v1::WorkflowPlan::default()
+        };
+        let text = workflow(&whole, v1::WorkflowEffort { placements: 3, frames: 1 });
+        let (first, _) = text.split_once('\n').unwrap();
+        for text in [&text, first] {
+            let Some(KeptPlan::Workflow(kept)) = read(text) else { panic!("{text}") };
+            assert_eq!((kept.head.digest.as_str(), kept.effort.placements), ("d", 3));
+            assert!(kept.head.activities.is_empty());
+        }
+        assert_eq!(whole_workflow(&text), Some(whole));
+        assert_eq!(whole_workflow(first), None);
+        assert_eq!(whole_workflow(&task(&a_task())), None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn details(
 fn kept(reservation: &Reservation) -> Option<Box<KeptTask>> {
     match kept::read(&reservation.candidate.as_ref()?.details.text())? {
         KeptPlan::Task(task) => Some(task),
-        KeptPlan::CoAllocation(_) => None,
+        KeptPlan::CoAllocation(_) | KeptPlan::Workflow(_) => None,
     }
 }
 

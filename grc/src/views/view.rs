@@ -11,7 +11,7 @@ use coalloc_protocol::coordinator::{
 use serde_json::Value;
 
 use crate::views::kept::{self, KeptPlan};
-use crate::views::receipt;
+use crate::views::{receipt, workflow};
 
 /// The notes that the coordinator core keeps for the shell without reading them: the RMs that were missing when it was
 /// planned, the request, and the planning options.
@@ -59,6 +59,15 @@ pub fn plan(candidate: Option<&Candidate>) -> Option<v1::Plan> {
     match kept::read(&candidate?.details.text())? {
         KeptPlan::CoAllocation(plan) => Some(*plan),
         KeptPlan::Task(task) => receipt::plan_of(task.task_plan),
+        KeptPlan::Workflow(kept) => Some(workflow::plan_of(kept.head)),
+    }
+}
+
+/// The numbers of a workflow's plan that was kept with a candidate; `None` for all other plans.
+fn workflow_summary(candidate: Option<&Candidate>) -> Option<v1::WorkflowSummary> {
+    match kept::read(&candidate?.details.text())? {
+        KeptPlan::Workflow(kept) => kept.head.summary,
+        KeptPlan::CoAllocation(_) | KeptPlan::Task(_) => None,
     }
 }
 
@@ -124,6 +133,9 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
             .flat_map(|(rm, granted)| granted_to_wire(Some(rm), granted))
             .collect(),
         allocation: serde_json::from_value(notes["allocation"].clone()).ok(),
+        workflow: workflow::is_workflow(&reservation.notes)
+            .then(|| workflow_summary(reservation.candidate.as_ref()))
+            .flatten(),
         ..v1::Reservation::default()
     }
 }

@@ -127,11 +127,10 @@ pub fn segments_to_wire(rm: Option<&RmName>, segments: &[Segment]) -> Vec<v1::Se
         .collect()
 }
 
-/// Reads segments.
+/// Reads segments. Segments of one resource may overlap; their amounts then add up.
 ///
 /// # Errors
-/// When there are none or too many, or when a name, amount or window is out of its range, or when one
-/// resource is there twice with overlapping windows.
+/// When there are none or too many, or when a name, amount or window is out of its range.
 pub fn segments_from_wire(field: &str, wire: &[v1::Segment]) -> Result<Vec<Segment>, InvalidField> {
     if wire.is_empty() || wire.len() > limits::HOLD_SEGMENTS_MAX {
         let allowed = format!("1 to {} segments", limits::HOLD_SEGMENTS_MAX);
@@ -147,19 +146,6 @@ pub fn segments_from_wire(field: &str, wire: &[v1::Segment]) -> Result<Vec<Segme
             amount: Amount(segment.amount),
             window: window_from_wire(&format!("{field}.window"), segment.window.as_ref())?,
         });
-    }
-    let mut by_resource: Vec<(usize, &Segment)> = segments.iter().enumerate().collect();
-    by_resource.sort_by_key(|(_, segment)| (&segment.resource, segment.window));
-    for pair in by_resource.windows(2) {
-        let [(_, first), (index, second)] = pair else { continue };
-        if first.resource == second.resource && first.window.overlaps(second.window) {
-            let allowed = "each resource once at a time";
-            return Err(InvalidField::new(
-                format!("{field}[{index}].resource"),
-                &second.resource,
-                allowed,
-            ));
-        }
     }
     Ok(segments)
 }

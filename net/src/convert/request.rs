@@ -73,7 +73,7 @@ fn site_demand(field: &str, wire: &v1::SiteRequest) -> Result<SiteDemand, Invali
 }
 
 /// Amounts of further kinds.
-fn amounts_from_wire(
+pub(super) fn amounts_from_wire(
     field: &str,
     wire: &[v1::KindAmount],
 ) -> Result<BTreeMap<ResourceKind, Amount>, InvalidField> {

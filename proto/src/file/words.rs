@@ -9,7 +9,7 @@
 const SHOWN_MAX: usize = 80;
 
 /// The fields of files that are whole numbers of 32 bits; all others have 64.
-const NARROW: [&str; 7] = [
+const NARROW: [&str; 11] = [
     "frames",
     "max_paths_per_link",
     "maxPathsPerLink",
@@ -17,6 +17,10 @@ const NARROW: [&str; 7] = [
     "maxLinksPerPath",
     "plans",
     "quality",
+    "max_paths_per_route",
+    "maxPathsPerRoute",
+    "discrepancies",
+    "tries",
 ];
 
 /// A mistake as a library reported it.

@@ -409,3 +409,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn overlapping_segments_of_one_hold_get_different_servers() {
+    let of = |name: &str, windows: &[(u64, Window)]| {
+        let segment = |(cpus, window): &(u64, Window)| Segment {
+            resource: site(),
+            amount: Amount(*cpus),
+            window: *window,
+        };
+        let segments = windows.iter().map(segment).collect();
+        HoldOrder { segments, ..order(name, 1, window(3_600, 7_200)) }
+    };
+    let (first, second, whole) = (window(3_600, 5_400), window(5_400, 7_200), window(3_600, 7_200));
+    let mut p = participant(3);
+    // 3 CPUs need a whole server of 4, so three segments of 3 take all three servers, and a fourth has none.
+    let four = [(3, whole), (3, first), (3, first), (3, first)];
+    let refusal = refused(&mut p, of("t1", &four));
+    assert_eq!(refusal.reason, Reason::InsufficientCapacity);
+    let fits = [(3, whole), (3, first), (3, first), (5, second)];
+    let numbers = held(&mut p, of("t2", &fits));
+    assert_eq!(numbers.len(), 5, "{numbers:?}");
+    let through: BTreeSet<usize> = numbers[..3].iter().copied().collect();
+    assert_eq!(through.len(), 3, "one server each while all three overlap: {numbers:?}");
+    assert!(!numbers[3..].contains(&numbers[0]), "the first keeps its server: {numbers:?}");
+    commit(&mut p, "t2");
+    release(&mut p, "t2");
+    assert_eq!(held(&mut p, of("t3", &[(12, whole)])).len(), 3, "everything is free again");
+}

@@ -18,7 +18,7 @@ pub(super) fn window(start_s: i64, end_s: i64) -> Window {
     Window::new(at(start_s).wall, at(end_s).wall).unwrap()
 }
 
-fn user() -> UserName {
+pub(super) fn user() -> UserName {
     UserName::composed("UserA")
 }
 
@@ -166,26 +166,26 @@ fn answer(effects: Vec<ParticipantEffect>) -> Answer {
     }
 }
 
-fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
+pub(super) fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
     answer(run(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now))
 }
 
-fn commit(participant: &mut Participant, name: &str, now: Now) -> Answer {
+pub(super) fn commit(participant: &mut Participant, name: &str, now: Now) -> Answer {
     let input = ParticipantInput::Commit { txn: txn(name), by: grc(), token: Token::new(2) };
     answer(run(participant, input, now))
 }
 
-fn abort(participant: &mut Participant, name: &str, now: Now) -> Answer {
+pub(super) fn abort(participant: &mut Participant, name: &str, now: Now) -> Answer {
     let input = ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token::new(3) };
     answer(run(participant, input, now))
 }
 
-fn release(participant: &mut Participant, name: &str, now: Now) -> Answer {
+pub(super) fn release(participant: &mut Participant, name: &str, now: Now) -> Answer {
     let input = ParticipantInput::Release { txn: txn(name), by: grc(), token: Token::new(4) };
     answer(run(participant, input, now))
 }
 
-fn reason(answer: Answer) -> Reason {
+pub(super) fn reason(answer: Answer) -> Reason {
     match answer {
         Answer::Refused(refusal) => refusal.reason,
         other => panic!("a refusal expected: {other:?}"),

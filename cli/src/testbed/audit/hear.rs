@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use coalloc_proto::v1;
 use tonic::Status;
 
-use super::testimony::{Lower, Testimony, reservations};
+use super::testimony::{Lower, Testimony, whole_reservations};
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
 
@@ -154,7 +154,8 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
         let described = described.map_err(|status| failed(&address, &status))?.into_inner();
         let name = described.coordinator;
-        let all = reservations(&mut client).await.map_err(|status| failed(&name, &status))?;
+        let all = whole_reservations(&mut client, &mut rpc::workflows(&address)?).await;
+        let all = all.map_err(|status| failed(&name, &status))?;
         let coordinator = Coordinator {
             name,
             reservations: all.clone(),
@@ -178,7 +179,8 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         }
     }
     for (address, coordinator) in by_address {
-        let again = reservations(&mut rpc::coordinator(&address)?).await;
+        let (mut client, mut workflows) = (rpc::coordinator(&address)?, rpc::workflows(&address)?);
+        let again = whole_reservations(&mut client, &mut workflows).await;
         let again = again.map_err(|status| failed(&coordinator.name, &status))?;
         if again != coordinator.reservations {
             heard.restless.push(format!("{} changed while it was being read", coordinator.name));

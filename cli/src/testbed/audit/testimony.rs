@@ -6,7 +6,7 @@ use coalloc_net::convert::{declared_servers, site_resources};
 use coalloc_proto::v1;
 use tonic::Status;
 
-use crate::kit::rpc::{self, Coordinator, ResourceManager};
+use crate::kit::rpc::{self, Coordinator, ResourceManager, Workflows};
 
 /// What one resource manager answered over its public API.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,6 +71,25 @@ impl Testimony {
 /// The status of the call that failed.
 pub async fn reservations(client: &mut Coordinator) -> Result<Vec<v1::Reservation>, Status> {
     rpc::all_reservations(client, v1::ListRequest::default()).await
+}
+
+/// The same with the segments of workflows, which a listing does not have.
+///
+/// # Errors
+/// The status of the call that failed.
+pub async fn whole_reservations(
+    client: &mut Coordinator,
+    workflows: &mut Workflows,
+) -> Result<Vec<v1::Reservation>, Status> {
+    let mut all = reservations(client).await?;
+    for one in all.iter_mut().filter(|one| one.workflow.is_some()) {
+        let whole = rpc::whole_workflow(workflows, &one.id).await?;
+        let plan = whole.workflow.and_then(|workflow| workflow.plan);
+        if let (Some(own), Some(plan)) = (&mut one.plan, plan) {
+            own.segments = plan.segments;
+        }
+    }
+    Ok(all)
 }
 
 pub(super) fn is_live(booking: &v1::Booking) -> bool {

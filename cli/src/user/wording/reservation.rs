@@ -30,6 +30,21 @@ fn times(plan: &v1::Plan) -> String {
     segments.iter().map(line).collect()
 }
 
+/// A workflow in one line.
+fn workflow(summary: &v1::WorkflowSummary, plan: &v1::Plan) -> String {
+    let when = text::window(plan.window.as_ref());
+    let sites = text::enumerate(&summary.sites);
+    let count = match summary.activities {
+        1 => "1 activity".to_owned(),
+        count => format!("{count} activities"),
+    };
+    let transfers = text::count(summary.transfers as usize, "transfer");
+    format!(
+        "{when}, a workflow of {count} at {sites}, {transfers} ({}); `coalloc workflow show` has the plan",
+        plan.solver
+    )
+}
+
 /// One reservation for people.
 #[must_use]
 pub fn describe(one: &v1::Reservation) -> String {
@@ -62,7 +77,11 @@ pub fn describe(one: &v1::Reservation) -> String {
     }
     if let Some(plan) = &one.plan {
         // An allocation is found by a search, which knows no better plan.
-        let head = if one.allocation.is_some() { when_and_cost(plan) } else { headline(plan) };
+        let head = match &one.workflow {
+            Some(summary) => workflow(summary, plan),
+            None if one.allocation.is_some() => when_and_cost(plan),
+            None => headline(plan),
+        };
         let _ = writeln!(out, "  {head}");
         for line in body(plan).lines().chain(times(plan).lines()) {
             let _ = writeln!(out, "  {line}");

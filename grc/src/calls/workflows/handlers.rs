@@ -1,0 +1,78 @@
+//! The Workflows service of gRPC. A handler checks its message and passes it to the module of its call.
+
+use coalloc_common::InvalidField;
+use coalloc_net::{machine, status};
+use coalloc_proto::v1;
+use coalloc_proto::v1::workflows_server::Workflows as WorkflowsRpc;
+use coalloc_protocol::coordinator::Coordinator;
+use tonic::{Request, Response, Status};
+
+use crate::calls::service::{CallSubject, GrcService, patient};
+use crate::views::view;
+use crate::views::workflow::{self, PageWanted};
+
+#[tonic::async_trait]
+impl WorkflowsRpc for GrcService {
+    async fn plan_workflow(
+        &self,
+        request: Request<v1::PlanWorkflowRequest>,
+    ) -> Result<Response<v1::PlanWorkflowResponse>, Status> {
+        let v1::PlanWorkflowRequest { workflow, options } = request.into_inner();
+        let planned = self.plan_workflow_now(workflow.as_ref(), options.as_ref()).await?;
+        Ok(Response::new(planned.answer))
+    }
+
+    async fn submit_workflow(
+        &self,
+        request: Request<v1::SubmitWorkflowRequest>,
+    ) -> Result<Response<v1::SubmitWorkflowResponse>, Status> {
+        let service = self.clone();
+        let wire = request.into_inner();
+        let id = wire.request_id.clone();
+        let about = CallSubject("request", &id);
+        let whole = async move { service.submit_workflow_whole(wire).await };
+        let answer = match patient(about, whole).await? {
+            Some(answer) => answer,
+            None => about.still(self.workflow_still(&id).await)?,
+        };
+        Ok(Response::new(answer))
+    }
+
+    async fn get_workflow(
+        &self,
+        request: Request<v1::GetWorkflowRequest>,
+    ) -> Result<Response<v1::GetWorkflowResponse>, Status> {
+        let wire = request.into_inner();
+        let wanted = PageWanted::parse(&wire).map_err(|error| status::invalid(&error))?;
+        let id = wire.id.clone();
+        let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
+            Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
+            None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
+        };
+        let none = || status::not_found("workflow", &wire.id);
+        let (found, ends) = match self.handle.read(look).await?.ok_or_else(none)? {
+            Ok(found) => found,
+            // What is being planned has no notes yet, so a task may be answered so, too.
+            Err(ticket) => {
+                return Ok(Response::new(v1::GetWorkflowResponse {
+                    reservation: Some(view::planning(&ticket)),
+                    workflow: Some(workflow::planning(&ticket)),
+                    next_page_token: String::new(),
+                }));
+            }
+        };
+        if !workflow::is_workflow(&found.notes) {
+            return Err(none());
+        }
+        let now = self.handle.now();
+        let read = move || -> Result<v1::GetWorkflowResponse, InvalidField> {
+            let (receipt, next_page_token) = workflow::page(&found, &wanted)?;
+            let reservation = Some(view::shown(&found, ends, now));
+            Ok(v1::GetWorkflowResponse { reservation, workflow: Some(receipt), next_page_token })
+        };
+        // A plan can be some megabytes of text.
+        let page = machine::off_the_runtime(self.handle.host(), read).await;
+        let page = page.ok_or_else(status::stopping)?;
+        page.map(Response::new).map_err(|error| status::invalid(&error))
+    }
+}
