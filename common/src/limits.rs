@@ -286,6 +286,9 @@ pub const TASK_PLANS_MAX: usize = 64;
 pub const TASK_TRIES_DEFAULT: u32 = 4;
 /// Most tries that the request of a task may ask for, counted as in [`TASK_TRIES_DEFAULT`].
 pub const TASK_TRIES_MAX: u32 = 16;
+/// Most bytes of a recorded workflow that is imported, unpacked: ten times the largest one of WfCommons with so many
+/// activities.
+pub const WORKFLOW_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Most activities of a workflow. The largest workflows of WfCommons that somebody plans as one are of this size.
 pub const WORKFLOW_ACTIVITIES_MAX: usize = 4_096;
 /// Most dependencies of a workflow: pairs of a data item and an activity that needs it.

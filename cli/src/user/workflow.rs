@@ -2,6 +2,7 @@
 
 mod check;
 mod file;
+mod import;
 mod submit;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub struct WorkflowArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum WorkflowCommand {
     Check(check::CheckArgs),
+    Import(import::ImportArgs),
     Plan(PlanArgs),
     Submit(submit::SubmitArgs),
     Show(submit::ShowArgs),
@@ -104,6 +106,7 @@ struct PlanArgs {
 pub async fn run(args: &WorkflowArgs) -> Result<Answer, Failure> {
     match &args.what {
         WorkflowCommand::Check(args) => check::run(args),
+        WorkflowCommand::Import(args) => import::run(args),
         WorkflowCommand::Plan(args) => plan(args).await,
         WorkflowCommand::Submit(args) => submit::run(args).await,
         WorkflowCommand::Show(args) => submit::show(args).await,
