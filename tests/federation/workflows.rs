@@ -367,3 +367,55 @@ async fn large_workflows_are_read_and_mistakes_are_named() {
     let refused = plan(late).await.unwrap().into_inner().refusal.unwrap();
     assert!(refused.earliest_finish.is_some(), "{refused:?}");
 }
+
+/// Four workflows that plan on the same facts: those that come too late are refused by a Hold, and planned again.
+#[tokio::test(flavor = "multi_thread")]
+async fn workflows_that_collide_are_planned_again_on_what_the_refusal_said() {
+    let federation = start(v1::TaskMode::Central).await;
+    let from = seconds_from_now(3_600);
+    let workflow = |user: usize| v1::Workflow {
+        activities: vec![activity("all", 8, 600, &["N0"]), activity("then", 2, 60, &["N1"])],
+        data: vec![data("d", 1_000_000_000, "all", &["then"])],
+        ready: Some(from),
+        deadline: Some(Timestamp { seconds: from.seconds + 3_600, nanos: 0 }),
+        user: format!("user-{user}"),
+        ..v1::Workflow::default()
+    };
+    let options = Some(v1::WorkflowOptions { tries: Some(16), ..Default::default() });
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..4 {
+        let request = v1::SubmitWorkflowRequest {
+            options: options.clone(),
+            ..submission(&format!("w{number}"), &workflow(number))
+        };
+        let mut client = client(&federation);
+        calls.spawn(async move { client.submit_workflow(request).await.unwrap().into_inner() });
+    }
+    let (mut windows, mut refused) = (Vec::new(), 0);
+    while let Some(answer) = calls.join_next().await {
+        let receipt = answer.unwrap().workflow.unwrap();
+        assert!(receipt.confirmed, "{receipt:?}");
+        refused += receipt.tries.len();
+        let window = receipt.plan.unwrap().activities[0].window.unwrap();
+        windows.push((window.start.unwrap().seconds, window.end.unwrap().seconds));
+    }
+    windows.sort_unstable();
+    // N0 has 8 CPUs, so they run one after the other, without any gap.
+    let first = windows[0].0;
+    let expected: Vec<(i64, i64)> =
+        (0..4).map(|at| (first + 600 * at, first + 600 * (at + 1))).collect();
+    assert_eq!(windows, expected);
+    eprintln!("{refused} tries were refused");
+    // A fifth one cannot end before the deadline if it takes an hour.
+    let mut fifth = workflow(5);
+    fifth.activities[0].duration = seconds(3_000);
+    let receipt = submit(&federation, "fifth", &fifth).await.unwrap();
+    let refused = receipt.refusal.unwrap();
+    assert!(!receipt.confirmed && receipt.plan.is_none() && receipt.definite);
+    assert_eq!(refused.activities, ["all"]);
+    let end = refused.earliest_finish.unwrap();
+    assert_eq!(end.seconds, windows[3].1 + 3_000, "it says when it could end");
+    // The answer is the same when it is sent again.
+    let again = submit(&federation, "fifth", &fifth).await.unwrap();
+    assert_eq!(again.refusal.unwrap(), refused);
+}
