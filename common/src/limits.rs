@@ -293,7 +293,8 @@ pub const WORKFLOW_FILE_BYTES_MAX: u64 = 64 << 20;
 pub const WORKFLOW_ACTIVITIES_MAX: usize = 4_096;
 /// Most dependencies of a workflow: pairs of a data item and an activity that needs it.
 pub const WORKFLOW_DEPENDENCIES_MAX: usize = 16_384;
-/// Time from `ready` to the deadline of a workflow that states none. Profiles are asked over this time.
+/// Time from `ready` to the deadline of a workflow that states none, and time after a deadline in which a coordinator
+/// looks for the earliest finish of a workflow that misses it.
 pub const WORKFLOW_DEADLINE_DEFAULT: Span = Span::from_secs(7 * 86_400);
 /// Length of a slot in which live workflows are planned: starts and durations are multiples of it. People write
 /// reservations in seconds, and a second of guard costs nobody anything.

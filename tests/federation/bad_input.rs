@@ -131,13 +131,22 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
     };
     let refused = federation.rm("nrm").abort(tombstone).await.unwrap().into_inner().refused;
     assert_eq!(refused.map(|refusal| refusal.reason()), Some(v1::Reason::Denied));
-    let twice = v1::HoldRequest {
+    let nothing = v1::Segment { amount: 0, ..segment.clone() };
+    let own = v1::HoldRequest {
+        transaction: "grc-t-1/1".to_owned(),
         coordinator: "grc".to_owned(),
-        segments: vec![segment.clone(), segment],
         ..hold
     };
-    let error = federation.rm("nrm").hold(twice).await.unwrap_err();
-    assert!(error.message().contains("segments[1].resource"), "{error}");
+    let wrong = v1::HoldRequest { segments: vec![segment.clone(), nothing], ..own.clone() };
+    let error = federation.rm("nrm").hold(wrong).await.unwrap_err();
+    assert!(error.message().contains("segments[1].amount"), "{error}");
+    // Segments of one resource may overlap; together they are more than there is.
+    let most = v1::Segment { amount: 1_000_000_000, ..segment.clone() };
+    let twice = v1::HoldRequest { segments: vec![most, segment], ..own };
+    let answer = federation.rm("nrm").hold(twice).await.unwrap().into_inner().answer;
+    let Some(v1::hold_response::Answer::Refused(refusal)) = answer else { panic!("{answer:?}") };
+    assert_eq!(refusal.reason(), v1::Reason::InsufficientCapacity);
+    assert_eq!((refusal.requested, refusal.available), (Some(1), Some(0)));
     federation.audit_at_rest().await;
 }
 

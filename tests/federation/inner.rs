@@ -281,3 +281,20 @@ async fn the_coordinator_plans_with_what_the_inside_has_left() {
     let confirmed = federation.reserve("fits", ask(400)).await;
     assert_eq!(confirmed.state(), v1::ReservationState::Confirmed, "{:?}", confirmed.refusal);
 }
+
+/// Segments of one path that overlap in one Hold are routed one by one, and add up to exactly what the path has.
+#[tokio::test(flavor = "multi_thread")]
+async fn overlapping_segments_of_one_hold_are_routed_side_by_side() {
+    let federation = &mut network(false).await;
+    let from = seconds_from_now(3_600);
+    let short = hold(federation, 1, &[("A-B", 600), ("A-B", 401)], &from).await.unwrap_err();
+    assert_eq!((short.requested, short.available), (Some(401 * MBPS), Some(400 * MBPS)));
+    book(federation, 2, &[("A-B", 600), ("A-B", 400)], &from).await;
+    let full = hold(federation, 3, &[("A-B", 1)], &from).await.unwrap_err();
+    assert_eq!(full.available, Some(0));
+    federation.kill("nrm");
+    let participant = ledger(federation);
+    audit(&participant);
+    let routes = routes(&participant);
+    assert_eq!(routes["grc-t-2/1"].len(), 2, "a route for each segment: {routes:?}");
+}

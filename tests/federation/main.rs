@@ -42,3 +42,4 @@ mod tmpfs;
 mod tree_changes;
 mod trees;
 mod watch;
+mod workflows;

@@ -2,7 +2,7 @@
 
 use prost::Message as _;
 
-use crate::targets::messages as targets;
+use crate::targets::{messages as targets, workflows};
 use crate::{fuzz, mutate};
 
 #[test]
@@ -30,6 +30,15 @@ fn requests() {
     fuzz("requests", |rng| {
         targets::requests(&mutate::bytes(rng, &sound));
         targets::reserves(&mutate::bytes(rng, &reserve));
+    });
+}
+
+#[test]
+fn workflows() {
+    let sound = workflows::submission().encode_to_vec();
+    assert!(workflows::workflows(&sound), "the seed is sound");
+    fuzz("workflows", |rng| {
+        workflows::workflows(&mutate::bytes(rng, &sound));
     });
 }
 

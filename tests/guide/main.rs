@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use coalloc_common::ResourceKind;
-use coalloc_plan::{Named, Solver, TaskPlannerName};
+use coalloc_plan::{Named, Solver, TaskPlannerName, WorkflowPlannerName};
 
 struct Guide {
     root: PathBuf,
@@ -184,6 +184,8 @@ fn the_schema_and_the_guide_name_every_kind() {
 fn the_schema_and_the_guide_name_every_planner() {
     planners_are_named::<Solver>("types.proto", "optional string solver = 3", "baselines.md");
     planners_are_named::<TaskPlannerName>("tasks.proto", "optional string planner = 1", "tasks.md");
+    let field = "optional string planner = 1";
+    planners_are_named::<WorkflowPlannerName>("workflows.proto", field, "workflows.md");
 }
 
 /// Checks that the functions that ARCHITECTURE.md names are in the files that it links to.

@@ -11,6 +11,7 @@ pub mod report;
 pub mod servers;
 pub mod torus;
 pub mod traffic;
+pub mod workflow;
 pub mod workload;
 
 use std::path::{Path, PathBuf};
@@ -96,6 +97,7 @@ pub struct DemoArgs {
 enum DemoKind {
     Servers(servers::ServersArgs),
     Torus(torus::TorusArgs),
+    Workflow(workflow::WorkflowArgs),
 }
 
 /// Runs `coalloc demo`.
@@ -106,6 +108,7 @@ pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
     match &args.what {
         Some(DemoKind::Servers(args)) => return servers::run(args).await,
         Some(DemoKind::Torus(args)) => return torus::run(args).await,
+        Some(DemoKind::Workflow(args)) => return workflow::run(args).await,
         None => {}
     }
     let file = match &args.federation {

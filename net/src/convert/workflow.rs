@@ -201,8 +201,17 @@ impl SiteNames<'_> {
                 }
                 Ok(Work::BySite(all))
             }
-            (None, None, []) => Err(InvalidField::new(field, "nothing of it", one)),
-            _ => Err(InvalidField::new(field, "more than one of them", one)),
+            (mi, duration, durations) => {
+                let set = [
+                    mi.map(|_| "load_mi"),
+                    duration.as_ref().map(|_| "duration"),
+                    durations.first().map(|_| "durations"),
+                ];
+                let set: Vec<&str> = set.into_iter().flatten().collect();
+                let value =
+                    if set.is_empty() { "none of them".to_owned() } else { set.join(" and ") };
+                Err(InvalidField::new(field, value, one))
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use coalloc_protocol::digest::{self, BookingSet};
 use coalloc_protocol::update::{Part, Picture};
 use prost::Message;
 
-const NOW: Time = Time::from_us(1_795_219_200_000_000);
+pub(super) const NOW: Time = Time::from_us(1_795_219_200_000_000);
 
 fn stamp(seconds: i64) -> Timestamp {
     Timestamp { seconds: 1_795_219_200 + seconds, nanos: 0 }
@@ -171,19 +171,19 @@ pub(crate) fn policy() -> v1::UpdatePolicy {
 }
 
 /// Decodes bytes, and checks that the message survives encoding and decoding.
-fn decoded<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
+pub(super) fn decoded<M: Message + Default + PartialEq + Debug>(bytes: &[u8]) -> Option<M> {
     let message = M::decode(bytes).ok()?;
     assert_eq!(M::decode(&message.encode_to_vec()[..]).as_ref(), Ok(&message));
     Some(message)
 }
 
 /// Checks that an error names a field and what is allowed, in a text of bounded length.
-fn is_helpful(error: &InvalidField) {
+pub(super) fn is_helpful(error: &InvalidField) {
     assert!(!error.field.is_empty() && !error.allowed.is_empty(), "{error:?}");
     assert!(error.to_string().len() < 100_000, "{} bytes of error", error.to_string().len());
 }
 
-fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
+pub(super) fn taken<T>(result: Result<T, InvalidField>) -> Option<T> {
     result.inspect_err(is_helpful).ok()
 }
 

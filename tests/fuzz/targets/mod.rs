@@ -9,6 +9,7 @@ pub(crate) mod files;
 pub(crate) mod messages;
 pub(crate) mod records;
 pub(crate) mod texts;
+pub(crate) mod workflows;
 
 use prost::Message as _;
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) static ALL: [Target; 19] = [
+pub(crate) static ALL: [Target; 20] = [
     Target {
         name: "holds",
         sound: || vec![messages::hold().encode_to_vec()],
@@ -39,6 +40,11 @@ pub(crate) static ALL: [Target; 19] = [
         name: "requests",
         sound: || vec![messages::request().encode_to_vec()],
         check: messages::requests,
+    },
+    Target {
+        name: "workflows",
+        sound: || vec![workflows::submission().encode_to_vec()],
+        check: workflows::workflows,
     },
     Target {
         name: "reserves",

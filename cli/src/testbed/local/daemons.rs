@@ -113,6 +113,34 @@ impl Daemons {
         Failure::internal(format!("{problem}\nthe end of {}:\n{text}", log.display()))
     }
 
+    /// Stops a daemon from running until it is killed: nobody gets an answer from it.
+    ///
+    /// # Errors
+    /// When no daemon of this name runs.
+    pub fn pause(&mut self, name: &str) -> Result<(), Failure> {
+        let index = self.index_of(name)?;
+        let pid = Pid::from_child(&self.running[index].child);
+        kill_process(pid, Signal::STOP)
+            .map_err(|error| Failure::internal(format!("{name} could not be paused: {error}")))
+    }
+
+    /// Kills a daemon at once (SIGKILL). Returns what is needed to start it again.
+    ///
+    /// # Errors
+    /// When no daemon of this name runs.
+    pub fn kill(&mut self, name: &str) -> Result<Post, Failure> {
+        let index = self.index_of(name)?;
+        let mut running = self.running.remove(index);
+        let _ = running.child.kill();
+        let _ = running.child.wait();
+        Ok(running.post)
+    }
+
+    fn index_of(&self, name: &str) -> Result<usize, Failure> {
+        let found = self.running.iter().position(|running| running.post.name == name);
+        found.ok_or_else(|| Failure::internal(format!("no daemon {name} runs")))
+    }
+
     /// The process ids, in the order of starting.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {

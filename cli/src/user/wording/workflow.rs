@@ -186,6 +186,17 @@ pub fn refusal(refused: &v1::WorkflowRefusal) -> String {
     out
 }
 
+/// The tries that resource managers refused, without the last one of a workflow that failed: its reason is that of the
+/// workflow.
+#[must_use]
+pub fn earlier_tries(receipt: &v1::WorkflowReceipt) -> &[v1::Refusal] {
+    let last = receipt.refusal.as_ref().and_then(|refused| refused.refusal.as_ref());
+    match receipt.tries.split_last() {
+        Some((one, before)) if last == Some(one) => before,
+        _ => &receipt.tries,
+    }
+}
+
 /// How much work planning took.
 #[must_use]
 pub fn effort(effort: Option<&v1::WorkflowEffort>) -> String {

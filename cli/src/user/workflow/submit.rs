@@ -13,7 +13,7 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::next_full;
-use crate::user::wording::workflow::{Marks, body, headline, refusal};
+use crate::user::wording::workflow::{Marks, body, earlier_tries, headline, refusal};
 
 /// Plan a workflow and reserve the plan, all of it or nothing
 ///
@@ -147,10 +147,11 @@ fn describe(receipt: &v1::WorkflowReceipt, marks: Marks) -> String {
             let _ = writeln!(out, "not reserved now: ask `coalloc show {id}`");
         }
     }
-    if !receipt.tries.is_empty() {
-        out += "\nplanned, and refused by a resource manager:\n";
+    let before = earlier_tries(receipt);
+    if !before.is_empty() {
+        out += "\nplanned before, and refused:\n";
     }
-    for (index, one) in receipt.tries.iter().enumerate() {
+    for (index, one) in before.iter().enumerate() {
         let _ = writeln!(out, "  {}. {}", index + 1, text::refusal(one));
     }
     out

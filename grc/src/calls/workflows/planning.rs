@@ -141,14 +141,17 @@ impl GrcService {
 }
 
 impl AdmittedWorkflow {
-    /// The window over which profiles have to be known.
+    /// The window over which profiles have to be known. It goes on after the deadline, so that a refusal can say when
+    /// the workflow could end.
     fn window(&self) -> Result<Window, Status> {
         let (ready, deadline) = (self.parsed.workflow.ready, self.parsed.workflow.deadline);
         let start = ready.saturating_sub(limits::WORKFLOW_SLOT);
-        Window::new(start, deadline.saturating_add(limits::WORKFLOW_SLOT)).ok_or_else(|| {
-            let allowed = "later than `ready`";
-            status::invalid(&InvalidField::new("workflow.deadline", deadline, allowed))
-        })
+        Window::new(start, deadline.saturating_add(limits::WORKFLOW_DEADLINE_DEFAULT)).ok_or_else(
+            || {
+                let allowed = "later than `ready`";
+                status::invalid(&InvalidField::new("workflow.deadline", deadline, allowed))
+            },
+        )
     }
 }
 

@@ -128,8 +128,8 @@ fn bad_input_is_named_with_its_field_value_and_range() {
         (|w| w.activities.clear(), "activities: 0 is not allowed; allowed: 1 to 4096 activities"),
         (|w| w.activities[0].name = "read it".into(), "activities[0].name: "),
         (|w| w.activities[1].name = "read".into(), "activities[1].name: read "),
-        (|w| w.activities[0].load_mi = Some(1), "activities[0]: more than one of them "),
-        (|w| w.activities[0].duration = None, "activities[0]: nothing of it "),
+        (|w| w.activities[0].load_mi = Some(1), "activities[0]: load_mi and duration "),
+        (|w| w.activities[0].duration = None, "activities[0]: none of them "),
         (|w| w.activities[1].load_mi = Some(0), "activities[1].load_mi: 0 "),
         (
             |w| w.activities[1].load_mi = Some(u64::MAX),
