@@ -165,6 +165,9 @@ fn put_use(
     let all_us = cpus as f64 * time.length().as_us() as f64;
     let offered: u128 = measured.iter().map(|one| one.cpu_mi).sum();
     let mean_mips = mips as f64 / machines;
+    let accepted = measured.iter().filter(|one| one.outcome.is_ok()).count() as f64;
+    let slots = time.length().as_us() as f64 / super::generator::SLOT.as_us() as f64;
+    measures.put("accepted_per_slot", accepted / slots);
     measures.put("offered_load", offered as f64 * 1e6 / mean_mips / all_us);
     let cut = |booked: &BookedCpus| {
         let (start, end) =
