@@ -30,7 +30,7 @@ pub mod mip;
 pub mod outside;
 
 pub use check::{feasible, verify};
-pub use exact::Exact;
+pub use exact::{Exact, shared};
 pub use handover::HandoverPlanner;
 pub use mip::{Mip, MipBackend};
 pub use outside::{Outside, Program};

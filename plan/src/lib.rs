@@ -5,7 +5,8 @@
 //! managers (RMs) decide, when they answer Hold.
 //!
 //! * [`ip`] is the 0-1 integer program of Takefusa 2010, sections 3.2 and 3.3, with two solvers:
-//!   [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library).
+//!   [`ip::exact`] (our branch and bound) and [`ip::mip`] (a MIP library). [`ip::shared`] lets
+//!   demands share sites.
 //! * [`baseline`] has the planners with which the paper compares itself.
 //! * [`registry`] lists all planners by name.
 //! * [`explain`] proves what binds when there is no plan.

@@ -15,7 +15,7 @@ use crate::baseline::{Backtrack, SlidingWindow, order};
 use crate::ip::mip::aside::{DetachedMip, LibraryHost};
 use crate::ip::{Exact, HandoverPlanner, IpOptions, Mip, MipBackend};
 use crate::multicost::{Ect, McB, McT, Samcra, TaskPlanner};
-use crate::workflow::{HeftSync, WorkflowPlanner};
+use crate::workflow::{HeftSync, PrintedBacktracking, SetSearch, WorkflowPlanner};
 use crate::{FramePlanner, Plan, explain};
 
 /// Something that users choose by its name.
@@ -363,11 +363,16 @@ impl Named for TaskPlannerName {
 /// A planner of workflows that users can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum WorkflowPlannerName {
-    /// Greedy; a synchronous set goes on along time until it fits.
+    /// Every set in the window that ends first, and other sites for earlier nodes when a later one
+    /// misses the deadline.
     #[default]
+    HeftSyncBt,
+    /// Greedy; a synchronous set goes on along time until it fits.
     HeftSyncAlong,
     /// Greedy, as the paper prints it.
     HeftSync,
+    /// Sets by best-first backtracking, as the paper prints it.
+    HeftSyncBtPrinted,
 }
 
 impl WorkflowPlannerName {
@@ -375,27 +380,38 @@ impl WorkflowPlannerName {
     #[must_use]
     pub fn planner(self) -> Box<dyn WorkflowPlanner> {
         match self {
+            Self::HeftSyncBt => Box::new(SetSearch),
             Self::HeftSyncAlong => Box::new(HeftSync::along()),
             Self::HeftSync => Box::new(HeftSync::printed()),
+            Self::HeftSyncBtPrinted => Box::new(PrintedBacktracking),
         }
     }
 }
 
 impl Named for WorkflowPlannerName {
-    const WHAT: &'static str = "planner of workflows";
-    const ALL: &'static [Self] = &[Self::HeftSyncAlong, Self::HeftSync];
+    const WHAT: &'static str = "a planner of workflows";
+    const ALL: &'static [Self] =
+        &[Self::HeftSyncBt, Self::HeftSyncAlong, Self::HeftSync, Self::HeftSyncBtPrinted];
 
     fn name(self) -> &'static str {
         match self {
+            Self::HeftSyncBt => "heft-sync-bt",
             Self::HeftSyncAlong => "heft-sync-along",
             Self::HeftSync => "heft-sync",
+            Self::HeftSyncBtPrinted => "heft-sync-bt-printed",
         }
     }
 
     fn about(self) -> &'static str {
         match self {
+            Self::HeftSyncBt => {
+                "Every set where it ends first, proven; moves earlier activities for a deadline"
+            }
             Self::HeftSyncAlong => "Greedy; a synchronous set goes on along time until it fits",
             Self::HeftSync => "Greedy, as the paper prints it: a set has one window to fit in",
+            Self::HeftSyncBtPrinted => {
+                "Backtracking inside sets, as the paper prints it: exponential, for comparison"
+            }
         }
     }
 }
@@ -427,6 +443,14 @@ mod tests {
         assert_eq!(TaskPlannerName::named("MC-T"), None);
         let all = TaskPlannerName::names();
         assert!(all.starts_with("\"mc-t\", \"awmc-t\"") && all.ends_with("or \"mc-t-printed\""));
+    }
+
+    #[test]
+    fn every_workflow_planner_is_found_by_its_name_and_bears_it() {
+        for name in WorkflowPlannerName::ALL.iter().copied() {
+            assert_eq!(WorkflowPlannerName::named(name.name()), Some(name));
+            assert_eq!(name.planner().name(), name.name());
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! * `answer` has what a planner returns.
 //! * `scratch` has the timetables with their undo log, `network` finds routes for transfers.
 //! * [`rank`] orders the nodes; `partial` is a schedule in the making, which places data and single activities.
-//! * `heft_sync` and `backtracking` place sets.
+//! * `heft_sync`, `backtracking` and `set_search` place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
 //!
 //! All times of a schedule are multiples of the instance's slot. A plan is a hint; the resource managers
@@ -27,18 +27,22 @@
 //! readings of the paper were chosen, and why.
 
 mod answer;
+mod backtracking;
 pub mod check;
 mod heft_sync;
 mod network;
 mod partial;
 pub mod rank;
 mod scratch;
+mod set_search;
 
 pub use answer::{
     PlacedActivity, Schedule, Transfer, WorkflowAnswer, WorkflowEffort, WorkflowRefusal,
 };
+pub use backtracking::PrintedBacktracking;
 pub use heft_sync::HeftSync;
 pub use scratch::{ResourceNumber, ScratchTimetables};
+pub use set_search::SetSearch;
 
 use coalloc_common::workflow::{Workflow, WorkflowGraph};
 use coalloc_common::{Span, Topology, limits};
@@ -53,6 +57,14 @@ pub struct WorkflowOptions {
     /// How often `heft-sync-bt` may give an earlier node its next site because a later one misses the
     /// deadline, at most [`limits::DISCREPANCIES_MAX`].
     pub discrepancies: u32,
+}
+
+impl WorkflowOptions {
+    /// N_max, within its bounds.
+    #[must_use]
+    pub fn route_edges(&self) -> usize {
+        self.route_edges_max.clamp(1, limits::ROUTE_EDGES_MAX) as usize
+    }
 }
 
 impl Default for WorkflowOptions {

@@ -16,7 +16,8 @@ use crate::Budget;
 /// No site has this vertex.
 const NOBODY: usize = usize::MAX;
 
-/// The vertices at which each requested site could be placed, in the order of their indices.
+/// The vertices at which each requested site could be placed, in the order of their indices unless
+/// they were listed.
 pub(crate) struct Candidates {
     vertices: Vec<u32>,
     starts: Vec<u32>,
@@ -26,6 +27,17 @@ impl Candidates {
     /// The candidates of one requested site.
     pub(crate) fn of(&self, site: usize) -> &[u32] {
         &self.vertices[self.starts[site] as usize..self.starts[site + 1] as usize]
+    }
+
+    /// These candidates, in their order.
+    pub(crate) fn listed<'a>(lists: impl Iterator<Item = &'a [u32]>) -> Self {
+        let (mut vertices, mut starts) = (Vec::new(), vec![0]);
+        for list in lists {
+            vertices.extend_from_slice(list);
+            // At most REQUEST_SITES_MAX times VERTICES_MAX, so the cast keeps the value.
+            starts.push(vertices.len() as u32);
+        }
+        Self { vertices, starts }
     }
 
     fn collect(topology: &Topology, request: &CoAllocation, view: &FrameView) -> Self {

@@ -24,12 +24,14 @@ mod order;
 mod paths;
 mod routing;
 mod search;
+pub mod shared;
 
 use coalloc_common::{SiteDemand, VertexIndex};
 
 use self::meter::Meter;
 use self::network::Network;
 use self::routing::RoutingInput;
+use self::search::exclusive::Exclusive;
 use self::search::{Demand, Search};
 use super::{IpOptions, admit, verify};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
@@ -84,8 +86,9 @@ impl Exact {
             Ok(candidates) => candidates,
             Err(refusal) => return SearchAnswer { outcome: Outcome::Refused(*refusal), nodes: 0 },
         };
-        let network = Network::new(topology, view, costs, self.options.route_edges());
-        let (links, classes) = network::links(request, costs);
+        let unit = |edge, way| costs.step_unit(edge, way);
+        let network = Network::new(topology, view, unit, self.options.route_edges());
+        let (links, classes) = network::links(&request.links, |rate| costs.rate_units(rate));
         let same = |site: &SiteDemand| request.sites.iter().position(|one| one.wants_as(site));
         let wants: Vec<usize> = request.sites.iter().filter_map(same).collect();
         let ground = RoutingInput { network: &network, classes: &classes, links: &links };
@@ -96,7 +99,8 @@ impl Exact {
             value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
         };
         let meter = Meter::new(budget.nodes, budget.stop);
-        let found = Search::new(ground, &demand, meter, watch).run();
+        let occupancy = Exclusive::new(topology.vertices().len());
+        let found = Search::new(ground, &demand, occupancy, meter, watch).run();
         let nodes = found.nodes;
         let Some((placed, paths, cost)) = found.plan else {
             let refusal = match found.lower_bound {

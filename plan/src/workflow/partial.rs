@@ -7,7 +7,7 @@
 //! (then the earlier start, then the order of sites). Left out: synchronous sets, which
 //! [`super::heft_sync`] and `backtracking` place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::workflow::DataSource;
 use coalloc_common::{
@@ -15,11 +15,11 @@ use coalloc_common::{
     Window,
 };
 
+use super::WorkflowInstance;
 use super::answer::{PlacedActivity, Schedule, Transfer, WorkflowEffort, WorkflowRefusal};
 use super::network::{TransferDemand, TransferNetwork};
 use super::rank::{allowed_sites, is_initial};
 use super::scratch::{ScratchTimetables, slot_ceil, slots_up};
-use super::{WorkflowInstance, WorkflowOptions};
 use crate::{Budget, Route};
 
 /// Parts of the widest rate at which a transfer without a rate of its own is tried: 1, 1/2, 1/4, 1/8.
@@ -74,9 +74,7 @@ impl<'a> PartialSchedule<'a> {
         scratch: &'a mut ScratchTimetables,
     ) -> Result<Self, Box<WorkflowRefusal>> {
         let WorkflowInstance { topology, workflow, graph, slot, options } = *instance;
-        let WorkflowOptions { route_edges_max, .. } = options;
-        let edges = route_edges_max.clamp(1, coalloc_common::limits::ROUTE_EDGES_MAX) as usize;
-        let network = TransferNetwork::new(topology, scratch, edges, slot);
+        let network = TransferNetwork::new(topology, scratch, options.route_edges(), slot);
         let choices = workflow.activities.iter().map(|activity| {
             allowed_sites(instance, activity)
                 .map(|(site, _, span)| SiteChoice { site, duration: slots_up(span, slot) })
@@ -142,6 +140,11 @@ impl<'a> PartialSchedule<'a> {
 
     pub(super) const fn slot(&self) -> Span {
         self.instance.slot
+    }
+
+    /// N_max: the most edges of a route.
+    pub(super) fn route_edges(&self) -> usize {
+        self.instance.options.route_edges()
     }
 
     pub(super) const fn deadline(&self) -> Time {
@@ -340,6 +343,19 @@ impl<'a> PartialSchedule<'a> {
         true
     }
 
+    /// Whether the data or channels of a placed node take something on edges.
+    pub(super) fn uses_network(&self, node: usize) -> bool {
+        let of = &self.instance.graph.nodes[node];
+        let takes = |transfer: &Transfer| {
+            let consumers = &self.instance.workflow.data[transfer.item].consumers;
+            of.members.iter().any(|member| {
+                consumers.contains(member) && self.site_of(*member) == Some(transfer.to)
+            })
+        };
+        of.channels.iter().any(|channel| !self.channels[*channel].is_empty())
+            || self.transfers.iter().any(takes)
+    }
+
     /// The route of a channel over exactly this window: the fewest edges that are free. `None` when there
     /// is none. Both ends are placed.
     pub(super) fn channel_route(&mut self, channel: usize, window: Window) -> Option<Route> {
@@ -357,16 +373,17 @@ impl<'a> PartialSchedule<'a> {
         of.latency_max.is_none_or(|max| latency <= max).then_some(route)
     }
 
-    /// Where a single activity ends first. Nothing changes.
-    pub(super) fn best_site(
+    /// Where a single activity ends first, without some sites. Nothing changes.
+    fn best_site(
         &mut self,
         activity: usize,
-        from: Time,
+        forbidden: &BTreeSet<VertexIndex>,
         until: Time,
     ) -> Option<SiteFit> {
         let mut best: Option<SiteFit> = None;
-        let choices: Vec<SiteChoice> = self.choices(activity).collect();
-        let begin = self.predecessors_end(activity).max(from);
+        let open = |choice: &SiteChoice| !forbidden.contains(&choice.site);
+        let choices: Vec<SiteChoice> = self.choices(activity).filter(open).collect();
+        let begin = self.predecessors_end(activity);
         for SiteChoice { site, duration } in choices {
             let until = best.map_or(until, |best| best.end);
             // Data that arrive later than this are of no use.
@@ -399,10 +416,23 @@ impl<'a> PartialSchedule<'a> {
         activity: usize,
         budget: &Budget<'_>,
     ) -> Result<(), Box<WorkflowRefusal>> {
+        self.place_single_apart(activity, &BTreeSet::new(), budget)
+    }
+
+    /// Places a single activity where it ends first, at none of some sites.
+    ///
+    /// # Errors
+    /// As [`PartialSchedule::place_single`].
+    pub(super) fn place_single_apart(
+        &mut self,
+        activity: usize,
+        forbidden: &BTreeSet<VertexIndex>,
+        budget: &Budget<'_>,
+    ) -> Result<(), Box<WorkflowRefusal>> {
         if self.effort.placements >= budget.nodes || budget.stopped() {
             return Err(self.exhausted(&[activity]));
         }
-        let best = self.best_site(activity, self.ready(), self.deadline());
+        let best = self.best_site(activity, forbidden, self.deadline());
         let placed = best.is_some_and(|fit| self.place_at(activity, fit));
         if placed { Ok(()) } else { Err(self.too_late(activity)) }
     }
@@ -428,7 +458,7 @@ impl<'a> PartialSchedule<'a> {
             Reason::InsufficientCapacity,
             format!("{name} cannot end by the deadline, {deadline}"),
         );
-        let late = self.best_site(activity, self.ready(), Time::MAX);
+        let late = self.best_site(activity, &BTreeSet::new(), Time::MAX);
         let earliest_finish = late.map(|fit| fit.end);
         match late {
             Some(fit) => {

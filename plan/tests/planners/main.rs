@@ -18,3 +18,5 @@ mod multicost_world;
 mod objectives;
 mod outside;
 mod samcra;
+mod shared;
+mod workflow;

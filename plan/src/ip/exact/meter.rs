@@ -14,6 +14,17 @@ impl<'a> Meter<'a> {
         Self { left: nodes, opened: 0, stop }
     }
 
+    /// A part of this budget, for one of several searches.
+    pub(super) fn part(&self, nodes: u64) -> Self {
+        Self::new(nodes.min(self.left), self.stop)
+    }
+
+    /// Counts the nodes that were opened in a part.
+    pub(super) fn spend(&mut self, nodes: u64) {
+        self.left -= nodes;
+        self.opened += nodes;
+    }
+
     /// The number of nodes opened so far.
     pub(super) const fn opened(&self) -> u64 {
         self.opened

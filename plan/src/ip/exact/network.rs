@@ -6,10 +6,10 @@
 //! one.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, EdgeIndex, LinkDemand, Topology, limits};
+use coalloc_common::{BitsPerSecond, EdgeIndex, LinkDemand, Topology, limits};
 
+use crate::Route;
 use crate::ip::free_bps;
-use crate::{Costs, Route};
 
 /// Stands for no vertex, no label or no row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -39,6 +39,8 @@ pub(super) struct Network {
     steps: Vec<Step>,
     /// What is free of each resource, in bit/s.
     pub(super) free: Vec<u64>,
+    /// What can be free of each resource at most; empty unless [`Network::set_capacities`] was called.
+    pub(super) most: Vec<u64>,
     /// The resource of each code.
     resources: Vec<u32>,
     /// Whether every edge is shared and costs the same in both directions, so that any route can be
@@ -49,10 +51,12 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// The edges of a federation with what is free in the view. `unit` gives the cost of a step for
+    /// each unit of rate.
     pub(super) fn new(
         topology: &Topology,
         view: &FrameView,
-        costs: &Costs,
+        unit: impl Fn(EdgeIndex, Direction) -> u64,
         edges_max: usize,
     ) -> Self {
         let edges = topology.edges();
@@ -78,8 +82,8 @@ impl Network {
                     code,
                     out: resources[code as usize],
                     back: resources[(code ^ 1) as usize],
-                    unit: costs.step_unit(hop.edge, hop.direction),
-                    unit_back: costs.step_unit(hop.edge, hop.direction.back()),
+                    unit: unit(hop.edge, hop.direction),
+                    unit_back: unit(hop.edge, hop.direction.back()),
                     // Not negative, because the topology checks it.
                     latency: edge.latency.as_us().unsigned_abs(),
                 });
@@ -87,10 +91,10 @@ impl Network {
             starts.push(steps.len() as u32);
         }
         let reversible = (0u32..).zip(edges).all(|(index, edge)| {
-            let cost = |direction| costs.step_unit(EdgeIndex(index), direction);
+            let cost = |direction| unit(EdgeIndex(index), direction);
             edge.is_shared() && cost(Direction::AToB) == cost(Direction::BToA)
         });
-        Self { starts, steps, free, resources, reversible, edges_max }
+        Self { starts, steps, free, most: Vec::new(), resources, reversible, edges_max }
     }
 
     /// A network of undirected links without a federation: `(a, b, microseconds)` each, by index.
@@ -117,7 +121,21 @@ impl Network {
             starts.push(steps.len() as u32);
         }
         let resources = (0..2 * links.len() as u32).map(|code| code & !1).collect();
-        Self { starts, steps, free: Vec::new(), resources, reversible: true, edges_max }
+        Self {
+            starts,
+            steps,
+            free: Vec::new(),
+            most: Vec::new(),
+            resources,
+            reversible: true,
+            edges_max,
+        }
+    }
+
+    /// Sets what can be free at most. From then on, routing records which shortages it meets.
+    pub(super) fn set_capacities(&mut self, topology: &Topology) {
+        let capacities = topology.edges().iter().flat_map(|edge| [edge.capacity.0; 2]);
+        self.most = capacities.zip(&self.free).map(|(most, free)| most.max(*free)).collect();
     }
 
     /// Sets the cost of both steps of every edge.
@@ -164,13 +182,16 @@ pub(super) struct Link {
     pub(super) rate: u64,
 }
 
-/// The requested links, and their classes.
-pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Class>) {
+/// The requested links, and their classes. `units` counts a rate in units of rate.
+pub(super) fn links(
+    demands: &[LinkDemand],
+    units: impl Fn(BitsPerSecond) -> u64,
+) -> (Vec<Link>, Vec<Class>) {
     let mut classes: Vec<Class> = Vec::new();
     let link = |demand: &LinkDemand| {
         let class = Class {
             rate: demand.bandwidth.0,
-            units: costs.rate_units(demand.bandwidth),
+            units: units(demand.bandwidth),
             latency_max: demand.latency_max.map(|max| max.as_us().unsigned_abs()),
         };
         let known = classes.iter().position(|other| *other == class);
@@ -180,7 +201,7 @@ pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Cl
         });
         Link { from: demand.from, to: demand.to, class: index, rate: class.rate }
     };
-    let links = request.links.iter().map(link).collect();
+    let links = demands.iter().map(link).collect();
     (links, classes)
 }
 
@@ -189,7 +210,7 @@ pub(super) fn links(request: &CoAllocation, costs: &Costs) -> (Vec<Link>, Vec<Cl
 pub(super) struct Path {
     length: u8,
     codes: [u32; limits::ROUTE_EDGES_MAX as usize],
-    /// Cost of the route in the units of [`Costs`].
+    /// Cost of the route in the units of [`crate::Costs`].
     pub(super) cost: u64,
 }
 

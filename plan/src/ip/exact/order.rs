@@ -34,6 +34,73 @@ pub(super) fn placing_order(links: &[Link], open: &[usize]) -> Vec<usize> {
     order
 }
 
+/// The order of placing when sites share vertices: the site that wants most first, because small
+/// ones find room later; of equal ones always one with the most links to sites placed before it.
+pub(super) fn packing_order(links: &[Link], open: &[usize], weights: &[u64]) -> Vec<usize> {
+    let sites = open.len();
+    let mut joined = vec![0usize; sites];
+    let mut order: Vec<usize> = Vec::with_capacity(sites);
+    while order.len() < sites {
+        let rank = |site: &usize| {
+            let weight = u64::MAX - weights[*site];
+            (open[*site] > 1, weight, usize::MAX - joined[*site], open[*site], *site)
+        };
+        let next = (0..sites).filter(|site| !order.contains(site)).min_by_key(rank);
+        let Some(next) = next else { break };
+        for link in links {
+            if link.from == next {
+                joined[link.to] += 1;
+            } else if link.to == next {
+                joined[link.from] += 1;
+            }
+        }
+        order.push(next);
+    }
+    order
+}
+
+/// For each place in the order, the nearest earlier twin of the site there, and whether the site is
+/// a twin of the first one.
+///
+/// Twins are sites with the same candidates and costs, and with the same links to every other site
+/// and to each other. An exchange of two twins is a symmetry whatever the other sites do. So of all
+/// placements that differ by such exchanges the one that comes first in the order of placing has
+/// twins in the order of their ranks. Unlike the argument of [`leaders`], this one allows sites to
+/// share a vertex, and several links between two sites.
+pub(super) fn twins(
+    links: &[Link],
+    candidates: &Candidates,
+    wants: &[usize],
+    order: &[usize],
+    reversible: bool,
+) -> (Vec<Option<usize>>, Vec<bool>) {
+    let mut ties: Vec<Vec<(usize, bool, usize)>> = vec![Vec::new(); order.len()];
+    for link in links {
+        ties[link.from].push((link.to, true, link.class));
+        ties[link.to].push((link.from, reversible, link.class));
+    }
+    ties.iter_mut().for_each(|ties| ties.sort_unstable());
+    // The ties of a site to all others but one, and to that one.
+    let but = |site: usize, one: usize| ties[site].iter().filter(move |tie| tie.0 != one);
+    let with = |site: usize, one: usize| {
+        ties[site].iter().filter(move |tie| tie.0 == one).map(|tie| (tie.1, tie.2))
+    };
+    let alike = |a: usize, b: usize| {
+        wants[a] == wants[b]
+            && candidates.of(a) == candidates.of(b)
+            && ties[a].len() == ties[b].len()
+            && but(a, b).eq(but(b, a))
+            && with(a, b).eq(with(b, a))
+    };
+    let leader = |place: usize| {
+        let site = order[place];
+        order[..place].iter().rev().copied().find(|earlier| alike(*earlier, site))
+    };
+    let leaders: Vec<Option<usize>> = (0..order.len()).map(leader).collect();
+    let like_first = (0..order.len()).map(|place| place > 0 && alike(order[0], order[place]));
+    (leaders, like_first.collect())
+}
+
 /// How many steps the search for symmetries of one request may take. It is far more than rings,
 /// stars and meshes of 32 sites need. A symmetry that is not found is only not used.
 const STEPS_MAX: u32 = 20_000;

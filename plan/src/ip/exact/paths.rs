@@ -41,7 +41,7 @@ impl Row {
         class: Class,
         source: u32,
         away: bool,
-        open: impl Fn(u32) -> bool,
+        mut open: impl FnMut(u32) -> bool,
     ) {
         self.away = away;
         self.labels.clear();

@@ -60,6 +60,33 @@ pub(super) struct Routing {
     marks: Vec<u8>,
     kept: Vec<u64>,
     scratch: Row,
+    shortages: Shortages,
+}
+
+/// The resources whose shortages a search for routes has met.
+#[derive(Default)]
+struct Shortages {
+    met: Vec<bool>,
+    list: Vec<u32>,
+}
+
+impl Shortages {
+    fn clear(&mut self, resources: usize) {
+        self.met.resize(resources, false);
+        for resource in self.list.drain(..) {
+            self.met[resource as usize] = false;
+        }
+    }
+
+    /// Records that a resource has less than `wanted` free, if it could have as much. `most` is
+    /// empty when nothing is to be recorded.
+    fn meet(&mut self, most: &[u64], resource: u32, wanted: u64) {
+        let at = resource as usize;
+        if most.get(at).is_some_and(|most| *most >= wanted) && !self.met[at] {
+            self.met[at] = true;
+            self.list.push(resource);
+        }
+    }
 }
 
 /// What [`Routing::undo`] needs.
@@ -93,6 +120,7 @@ impl Routing {
             marks: Vec::new(),
             kept: Vec::new(),
             scratch: Row::default(),
+            shortages: Shortages::default(),
         }
     }
 
@@ -104,6 +132,13 @@ impl Routing {
     /// The route of a link.
     pub(super) fn path(&self, link: usize) -> &Path {
         &self.paths[link]
+    }
+
+    /// The resources whose shortages the last search for routes has met, if the network has
+    /// capacities. When there were no routes, there are none either while these resources are as
+    /// short, whatever is free elsewhere.
+    pub(super) fn short(&self) -> &[u32] {
+        &self.shortages.list
     }
 
     /// The present state, for [`Routing::undo`].
@@ -172,6 +207,7 @@ impl Routing {
         meter: &mut Meter<'_>,
     ) -> AddOutcome {
         undo.rerouted = true;
+        self.shortages.clear(self.load.len());
         self.marks.resize(self.load.len(), 0);
         self.kept.resize(self.load.len(), 0);
         self.total = 0;
@@ -215,6 +251,7 @@ impl Routing {
             self.best.extend(self.errands.iter().map(|errand| self.paths[errand.link]));
             return true;
         };
+        self.shortages.meet(&ground.network.most, resource, self.load[resource as usize]);
         let rules = self.rules.len();
         let mut finished = true;
         for index in 0..self.errands.len() {
@@ -235,6 +272,7 @@ impl Routing {
             self.rules.push(Rule { link, resource, mark: STAYS });
             self.kept[resource as usize] += ground.links[link].rate;
             if self.kept[resource as usize] > ground.network.free[resource as usize] {
+                self.shortages.meet(&ground.network.most, resource, self.kept[resource as usize]);
                 break;
             }
         }
@@ -277,11 +315,16 @@ impl Routing {
         for rule in self.rules.iter().filter(|rule| rule.link == errand.link) {
             self.marks[rule.resource as usize] |= rule.mark;
         }
-        let (marks, kept, free) = (&self.marks, &self.kept, &ground.network.free);
-        self.scratch.fill(ground.network, ground.classes[link.class], errand.start, true, |at| {
-            let at = at as usize;
+        let Self { marks, kept, scratch, shortages, .. } = self;
+        let Network { free, most, .. } = ground.network;
+        scratch.fill(ground.network, ground.classes[link.class], errand.start, true, |resource| {
+            let at = resource as usize;
             match marks[at] {
-                0 => free[at] >= kept[at].saturating_add(link.rate),
+                0 if free[at] >= kept[at].saturating_add(link.rate) => true,
+                0 => {
+                    shortages.meet(most, resource, kept[at].saturating_add(link.rate));
+                    false
+                }
                 STAYS => true,
                 _ => false,
             }

@@ -7,27 +7,72 @@
 //! placed neighbour, and, for each neighbour later in the order, the cheapest route to the nearest
 //! vertex that this neighbour could take. Each link is counted once: at its later end when the
 //! other end is placed, otherwise at its earlier end.
+//!
+//! Whether two sites may have one vertex is a rule of its own, an [`Occupancy`]. [`exclusive`] is
+//! the rule of Eq. (5), and [`sums`] lets sites share a vertex.
 
-use super::assign::Assignment;
+pub(super) mod exclusive;
+pub(super) mod notes;
+pub(super) mod sums;
+
 use super::chains::Chains;
 use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
-use super::order;
-use super::paths::{Rows, nearest};
+use super::paths::Rows;
 use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
 use crate::ip::admit::Candidates;
 
 /// A link seen from one of its ends: the index of the link, and the site at the other end.
 type Tie = (usize, usize);
 
+/// How requested sites occupy vertices: what of the search depends on whether two sites may share
+/// one.
+pub(super) trait Occupancy: Sized {
+    /// How far above the rank of its leader a site must rank, see [`Search::leaders`].
+    const RANKS_ABOVE_LEADER: u32;
+
+    /// Sets the candidates, the order, the leaders and the ranks of a search.
+    fn prepare(search: &mut Search<'_, Self>, demand: &Demand<'_>);
+
+    /// Whether the sites placed so far leave this vertex to the site.
+    fn is_open(&self, site: usize, vertex: u32) -> bool;
+
+    /// The site is placed at the vertex.
+    fn take(&mut self, site: usize, vertex: u32);
+
+    /// Reverses [`Occupancy::take`].
+    fn release(&mut self, site: usize, vertex: u32);
+
+    /// The least cost that the sites from this place in the order on can add. `None` when they
+    /// cannot all be placed. Fills `search.least[place]` with the least cost of each.
+    fn bound_rest(search: &mut Search<'_, Self>, place: usize) -> Option<u64>;
+
+    /// Called when the open candidates of a place are about to be tried, and all others are not.
+    fn expand(_search: &mut Search<'_, Self>, _place: usize) {}
+
+    /// Whether the site at this place, which has just been placed, leaves a chance to route the
+    /// links. It is asked before they are routed.
+    fn may_route(_search: &mut Search<'_, Self>, _place: usize) -> bool {
+        true
+    }
+
+    /// Called when the links of the placed sites have no routes that fit together.
+    fn unroutable(_search: &mut Search<'_, Self>) {}
+
+    /// Whether a complete placement that fits is taken. If not, the search goes on.
+    fn accepts(_search: &mut Search<'_, Self>) -> bool {
+        true
+    }
+}
+
 /// The input of the search, and what it keeps between nodes.
-pub(super) struct Search<'a> {
+pub(super) struct Search<'a, O> {
     network: &'a Network,
     classes: &'a [Class],
     links: &'a [Link],
     rows: Rows,
     routing: Routing,
-    assignment: Assignment,
+    pub(super) occupancy: O,
     meter: Meter<'a>,
     watch: &'a mut Watch<'a>,
     /// The candidates of all sites in one list; `starts` has where each site's part begins.
@@ -42,11 +87,11 @@ pub(super) struct Search<'a> {
     /// How many reasons there are for which the candidate is closed at this node.
     closed: Vec<u32>,
     order: Vec<usize>,
-    /// For each place in the order, the earlier site that must rank below.
+    /// For each place in the order, the earlier site that must not rank above.
     leaders: Vec<Option<usize>>,
     /// For each place, whether the first site can be exchanged with the site there.
     follows_first: Vec<bool>,
-    /// The rank of each vertex: the cheapest for the first site ranks first.
+    /// The rank of each candidate, by which symmetric placements are told apart.
     rank: Vec<u32>,
     /// For each place in the order, the links to sites that come earlier and later in it.
     earlier: Vec<Vec<Tie>>,
@@ -55,8 +100,9 @@ pub(super) struct Search<'a> {
     chains: Option<Chains>,
     restart: bool,
     tables_after: u64,
-    taken: Vec<bool>,
     placed: Vec<u32>,
+    /// The rank of the candidate at which each site is placed.
+    placed_rank: Vec<u32>,
     /// Scratch memory, by place in the order.
     queues: Vec<Vec<(u64, u32)>>,
     least: Vec<Vec<u64>>,
@@ -95,10 +141,11 @@ pub(super) struct Demand<'a> {
     pub(super) value: &'a dyn Fn(usize, u32) -> u64,
 }
 
-impl<'a> Search<'a> {
+impl<'a, O: Occupancy> Search<'a, O> {
     pub(super) fn new(
         ground: RoutingInput<'a>,
         demand: &Demand<'_>,
+        occupancy: O,
         meter: Meter<'a>,
         watch: &'a mut Watch<'a>,
     ) -> Self {
@@ -110,7 +157,7 @@ impl<'a> Search<'a> {
             links,
             rows: Rows::new(network, classes.len()),
             routing: Routing::new(ground),
-            assignment: Assignment::new(network.vertices()),
+            occupancy,
             meter,
             watch,
             vertices: Vec::new(),
@@ -128,8 +175,8 @@ impl<'a> Search<'a> {
             chains: None,
             restart: false,
             tables_after: demand.tables_after,
-            taken: vec![false; network.vertices()],
             placed: vec![0; sites],
+            placed_rank: vec![0; sites],
             queues: vec![Vec::new(); sites],
             least: vec![Vec::new(); sites + 1],
             errands: Vec::new(),
@@ -138,10 +185,7 @@ impl<'a> Search<'a> {
             best_paths: Vec::new(),
             unsearched: u64::MAX,
         };
-        search.open_candidates(demand);
-        search.set_order(demand);
-        search.look_ahead();
-        search.set_rank();
+        O::prepare(&mut search, demand);
         search
     }
 
@@ -149,26 +193,8 @@ impl<'a> Search<'a> {
         RoutingInput { network: self.network, classes: self.classes, links: self.links }
     }
 
-    /// Takes over the candidates, except vertices whose edges cannot carry the site's links.
-    fn open_candidates(&mut self, demand: &Demand<'_>) {
-        for site in 0..demand.wants.len() {
-            let ports = Ports::of(self.links, site);
-            for vertex in demand.candidates.of(site) {
-                if ports.suffice(self.network, *vertex) {
-                    self.vertices.push(*vertex);
-                    self.own.push((demand.value)(site, *vertex));
-                }
-            }
-            self.starts.push(self.vertices.len());
-        }
-        self.score.extend_from_slice(&self.own);
-        self.closed.resize(self.own.len(), 0);
-        self.ahead.resize(self.own.len(), 0);
-    }
-
-    fn set_order(&mut self, demand: &Demand<'_>) {
-        let open: Vec<usize> = self.starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        self.order = order::placing_order(self.links, &open);
+    /// Sets the ties of each place in the order. Returns the place of each site.
+    fn set_ties(&mut self) -> Vec<usize> {
         let mut place = vec![0; self.order.len()];
         for (at, site) in self.order.iter().enumerate() {
             place[*site] = at;
@@ -180,78 +206,22 @@ impl<'a> Search<'a> {
                 ties[place[site]].push((index, other));
             }
         }
-        self.chains = Chains::of(self.links, &self.order, &place);
-        let reversible = self.network.reversible;
-        (self.leaders, self.follows_first) =
-            order::leaders(self.links, demand.candidates, demand.wants, &self.order, reversible);
-    }
-
-    /// Adds to each score a lower bound of the routes to neighbours later in the order.
-    fn look_ahead(&mut self) {
-        let mut marked = vec![false; self.network.vertices()];
-        for vertex in &self.vertices {
-            marked[*vertex as usize] = true;
-        }
-        let mut tables: Vec<Option<Vec<u64>>> = vec![None; 2 * self.classes.len()];
-        for place in 0..self.order.len() {
-            let site = self.order[place];
-            for (link, _) in &self.later[place] {
-                let link = self.links[*link];
-                let away = link.from == site || self.network.reversible;
-                let table = tables[2 * link.class + usize::from(away)].get_or_insert_with(|| {
-                    nearest(self.network, self.classes[link.class], &marked, away)
-                });
-                for at in self.starts[site]..self.starts[site + 1] {
-                    match table[self.vertices[at] as usize] {
-                        u64::MAX => self.closed[at] += 1,
-                        cost => {
-                            self.score[at] += cost;
-                            self.ahead[at] += cost;
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn set_rank(&mut self) {
-        let mut ranked: Vec<(u64, u32)> =
-            (0u32..).zip(&self.taken).map(|(vertex, _)| (u64::MAX, vertex)).collect();
-        if let Some(first) = self.order.first() {
-            for at in self.starts[*first]..self.starts[*first + 1] {
-                ranked[self.vertices[at] as usize].0 = self.score[at];
-            }
-        }
-        ranked.sort_unstable();
-        self.rank.resize(ranked.len(), 0);
-        for (rank, (_, vertex)) in (0u32..).zip(ranked) {
-            self.rank[vertex as usize] = rank;
-        }
+        place
     }
 
     /// Runs until the search is complete or the budget has ended.
-    pub(super) fn run(mut self) -> SearchResult {
-        if let Some(bound) = self.bound_rest(0) {
+    pub(super) fn run(&mut self) -> SearchResult {
+        if let Some(bound) = O::bound_rest(self, 0) {
             self.descend(0, 0, bound);
         }
-        let plan = (self.best < u64::MAX).then_some((self.best_placed, self.best_paths, self.best));
+        let (placed, paths) =
+            (std::mem::take(&mut self.best_placed), std::mem::take(&mut self.best_paths));
+        let plan = (self.best < u64::MAX).then_some((placed, paths, self.best));
         SearchResult {
             plan,
             lower_bound: self.best.min(self.unsearched),
             nodes: self.meter.opened(),
         }
-    }
-
-    /// The least cost that the sites from this place in the order on can add.
-    fn bound_rest(&mut self, place: usize) -> Option<u64> {
-        let Self { order, starts, vertices, closed, taken, score, .. } = self;
-        let scores = |row: usize| {
-            let site = order[place + row];
-            (starts[site]..starts[site + 1])
-                .filter(|at| closed[*at] == 0 && !taken[vertices[*at] as usize])
-                .map(|at| (vertices[at], score[at]))
-        };
-        self.assignment.least(order.len() - place, scores, &mut self.least[place])
     }
 
     /// Searches below a node. The sites before `place` are placed, their amounts cost `spent`, and no
@@ -269,6 +239,7 @@ impl<'a> Search<'a> {
                 && chains.prefix <= place
                 && self.meter.opened() >= self.tables_after;
         }
+        O::expand(self, place);
         let mut queue = std::mem::take(&mut self.queues[place]);
         self.fill_queue(place, &mut queue);
         // The least that the other sites add, whatever this site does.
@@ -312,8 +283,8 @@ impl<'a> Search<'a> {
     /// later sites add, then by index.
     fn fill_queue(&self, place: usize, queue: &mut Vec<(u64, u32)>) {
         let site = self.order[place];
-        let rank = |vertex: u32| self.rank[vertex as usize];
-        let after = self.leaders[place].map(|leader| rank(self.placed[leader]));
+        let least_rank =
+            self.leaders[place].map_or(0, |site| self.placed_rank[site] + O::RANKS_ABOVE_LEADER);
         let others: u64 = self.least[place][1..].iter().sum();
         let chains = self.chains.as_ref().filter(|chains| chains.ready());
         let rest = chains.map(|chains| {
@@ -324,8 +295,8 @@ impl<'a> Search<'a> {
         for at in self.starts[site]..self.starts[site + 1] {
             let vertex = self.vertices[at];
             if self.closed[at] == 0
-                && !self.taken[vertex as usize]
-                && after.is_none_or(|after| rank(vertex) > after)
+                && self.occupancy.is_open(site, vertex)
+                && self.rank[at] >= least_rank
             {
                 let mut least = self.score[at] + others;
                 if let Some((chains, behind, rest)) = rest {
@@ -348,7 +319,7 @@ impl<'a> Search<'a> {
             let site = search.order[place];
             (search.starts[site]..search.starts[site + 1])
                 .filter(|at| {
-                    search.closed[*at] == 0 && !search.taken[search.vertices[*at] as usize]
+                    search.closed[*at] == 0 && search.occupancy.is_open(site, search.vertices[*at])
                 })
                 .map(|at| (search.vertices[at], search.score[at] - search.ahead[at]))
                 .collect()
@@ -385,7 +356,7 @@ impl<'a> Search<'a> {
             self.fill_chains(place + 1);
         }
         loop {
-            let rest = self.bound_rest(place + 1);
+            let rest = O::bound_rest(self, place + 1);
             let chained = match &self.chains {
                 Some(chains) if chains.ready() => {
                     chains.rest(place + 1, usize::MAX, &self.order, &self.placed)
@@ -414,8 +385,13 @@ impl<'a> Search<'a> {
     fn try_vertex(&mut self, place: usize, at: usize, spent: u64, others: u64, floor: u64) -> bool {
         let (site, vertex) = (self.order[place], self.vertices[at]);
         let spent = spent + self.own[at];
-        self.taken[vertex as usize] = true;
+        self.occupancy.take(site, vertex);
         self.placed[site] = vertex;
+        self.placed_rank[site] = self.rank[at];
+        if !O::may_route(self, place) {
+            self.occupancy.release(site, vertex);
+            return true;
+        }
         let mut undo = self.routing.mark();
         let ground = self.ground();
         self.collect_errands(place);
@@ -423,7 +399,10 @@ impl<'a> Search<'a> {
         let Self { routing, rows, errands, meter, .. } = self;
         let added = routing.add(ground, rows, errands, limit, &mut undo, meter);
         let finished = match added {
-            AddOutcome::Hopeless => true,
+            AddOutcome::Hopeless => {
+                O::unroutable(self);
+                true
+            }
             AddOutcome::Stopped => {
                 self.unsearched = self.unsearched.min(floor);
                 false
@@ -436,7 +415,7 @@ impl<'a> Search<'a> {
             }
         };
         self.routing.undo(ground, undo);
-        self.taken[vertex as usize] = false;
+        self.occupancy.release(site, vertex);
         finished
     }
 
@@ -445,12 +424,16 @@ impl<'a> Search<'a> {
         self.errands.clear();
         for (link, other) in &self.earlier[place] {
             let Link { from, to, class, .. } = self.links[*link];
+            let (start, end) = (self.placed[from], self.placed[to]);
+            if start == end {
+                // A link between two sites that share a vertex needs no route.
+                continue;
+            }
             // The row of the end that was placed earlier, because many vertices are tried against
             // it.
             let away = *other == from;
             let source = self.placed[*other];
             let row = self.rows.find(self.network, self.classes, class, source, away);
-            let (start, end) = (self.placed[from], self.placed[to]);
             self.errands.push(UnroutedLink { link: *link, start, end, row, away });
         }
     }
@@ -476,59 +459,17 @@ impl<'a> Search<'a> {
     }
 
     fn record(&mut self, cost: u64) {
+        if !O::accepts(self) {
+            return;
+        }
         self.best = cost;
         (self.watch)(cost, self.meter.opened());
         self.best_placed.clone_from(&self.placed);
         self.best_paths.clear();
-        self.best_paths.extend((0..self.links.len()).map(|link| *self.routing.path(link)));
-    }
-}
-
-/// What the links of a site require of the edges of any vertex: each link leaves the vertex over
-/// one edge.
-struct Ports {
-    /// The number of links away from the site, to the site, and both together, each with the least
-    /// of their rates.
-    away: (u64, u64),
-    back: (u64, u64),
-    both: (u64, u64),
-}
-
-impl Ports {
-    fn of(links: &[Link], site: usize) -> Self {
-        let count = |chosen: &dyn Fn(&Link) -> bool| {
-            links
-                .iter()
-                .filter(|link| chosen(link))
-                .fold((0, u64::MAX), |(count, rate), link| (count + 1, link.rate.min(rate)))
-        };
-        Self {
-            away: count(&|link| link.from == site),
-            back: count(&|link| link.to == site),
-            both: count(&|link| link.from == site || link.to == site),
-        }
-    }
-
-    /// Whether the edges of the vertex carry that many links of the least rate. This is necessary
-    /// but not sufficient.
-    fn suffice(&self, network: &Network, vertex: u32) -> bool {
-        let steps = network.steps(vertex);
-        let enough = |(links, rate): (u64, u64), away: bool, back: bool| {
-            let mut slots = 0;
-            links == 0
-                || steps.iter().any(|step| {
-                    if away {
-                        slots += network.free[step.out as usize] / rate;
-                    }
-                    // On a shared edge the opposite step uses the same capacity.
-                    if back && !(away && step.back == step.out) {
-                        slots += network.free[step.back as usize] / rate;
-                    }
-                    slots >= links
-                })
-        };
-        enough(self.both, true, true)
-            && (network.reversible
-                || (enough(self.away, true, false) && enough(self.back, false, true)))
+        // A link between two sites that share a vertex was not routed; its path is an old one.
+        let Self { links, placed, routing, best_paths, .. } = self;
+        best_paths.extend(links.iter().enumerate().map(|(index, link)| {
+            if placed[link.from] == placed[link.to] { Path::EMPTY } else { *routing.path(index) }
+        }));
     }
 }

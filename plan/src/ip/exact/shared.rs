@@ -1,0 +1,458 @@
+//! One frame in which demands may share sites: the integer program of Takefusa 2010, section 3.2,
+//! without Eq. (5).
+//!
+//! A workflow in the model of Decker 2007 has sets of synchronous activities: all members of a set run in one frame, and
+//! channels join them at fixed rates. Members may share a site; then their amounts add up there.
+//! Channels between members at different sites are routed together, each over one simple route of
+//! at most N_max edges. A channel between members at the same site takes no resources.
+//!
+//! [`place`] answers with the first placement in the order of preference (the lexicographically
+//! least), or proves that there is none. It searches in three steps, and stops at the first that
+//! answers:
+//!
+//! 1. Every member at its first candidate. This is the common case, and it needs no search.
+//! 2. The branch and bound of [`super`], with members in their own order and candidates in the
+//!    order of preference. The first placement that it finds is the least. This step has few nodes,
+//!    because this order is a bad one for proofs.
+//! 3. Member after member, each at the first candidate with which the others can still be placed.
+//!    The branch and bound answers each of these questions, and is free to take the members in
+//!    the order that it likes best.
+//!
+//! The caller may refuse a placement that fits (`accept`); then the next one in the order of
+//! preference is found. No placement is offered twice.
+//!
+//! Left out: costs. The order of preference is the only objective, so routes are any that fit
+//! together. Also left out is what else a workflow has: the frame is given, and sets of activities
+//! are placed one by one.
+//!
+//! Deterministic: the same input gives the same answer by the same number of nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::topology::{Direction, FrameView};
+use coalloc_common::{
+    Amount, Cpus, EdgeIndex, LinkDemand, ResourceKind, Topology, VertexIndex, limits,
+};
+
+use super::meter::Meter;
+use super::network::{self, Network, Path};
+use super::order;
+use super::paths::Rows;
+use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
+use super::search::notes::Notes;
+use super::search::sums::{Amounts, Bounds, Manner, Sums};
+use super::search::{Demand, Search};
+use crate::ip::admit::Candidates;
+use crate::{Budget, Route};
+
+/// One member: what it wants, and where it may be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedMember {
+    /// CPUs wanted; zero is allowed.
+    pub cpus: Cpus,
+    /// What else is wanted at the same site, by kind.
+    pub others: BTreeMap<ResourceKind, Amount>,
+    /// The vertices at which it may be placed, the preferred one first. Those without enough free
+    /// are no harm.
+    pub candidates: Vec<VertexIndex>,
+}
+
+impl SharedMember {
+    fn amount(&self, kind: ResourceKind) -> u64 {
+        match kind {
+            ResourceKind::Cpus => self.cpus.0,
+            _ => self.others.get(&kind).map_or(0, |amount| amount.0),
+        }
+    }
+
+    fn wants_as(&self, other: &Self) -> bool {
+        self.cpus == other.cpus && self.others == other.others
+    }
+}
+
+/// One frame in which demands may share sites.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedFrame<'a> {
+    /// The federation.
+    pub topology: &'a Topology,
+    /// What is free over the whole frame, with the indices of the topology.
+    pub view: &'a FrameView,
+    /// The members.
+    pub members: &'a [SharedMember],
+    /// The channels. Their ends are indices of two different members. Two members may have several
+    /// channels.
+    pub links: &'a [LinkDemand],
+    /// N_max, clamped to 1 to [`limits::ROUTE_EDGES_MAX`].
+    pub route_edges_max: u32,
+}
+
+/// Resources whose shortage a proof has used. While none of them has more free than in the view of
+/// the proof, there is no placement, whatever else is free (each resource has at most its capacity
+/// free).
+///
+/// Every resource listed could have more free. So an empty conflict means that the members never
+/// fit, not even into the empty federation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conflict {
+    /// Amounts at sites, in order.
+    pub sites: Vec<(VertexIndex, ResourceKind)>,
+    /// Edges, in order. A shared edge is listed from a to b, and stands for both directions.
+    pub edges: Vec<(EdgeIndex, Direction)>,
+}
+
+impl Conflict {
+    /// Whether no shortage was used: then the members never fit.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sites.is_empty() && self.edges.is_empty()
+    }
+}
+
+/// The outcome for one frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SharedOutcome {
+    /// The lexicographically least placement of all that fit and were not refused: member by
+    /// member, by position in its candidates.
+    Fits {
+        /// The vertex of each member.
+        placements: Vec<VertexIndex>,
+        /// The route of each channel; empty when both ends share a vertex.
+        routes: Vec<Route>,
+    },
+    /// It is proven that there is no placement but those that were refused.
+    Refuted {
+        /// The shortages that the proof has used.
+        conflict: Conflict,
+        /// Whether a placement fits and was refused.
+        refused: bool,
+    },
+    /// The budget ended.
+    Stopped,
+}
+
+/// An outcome, and the work it took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedAnswer {
+    /// The outcome.
+    pub outcome: SharedOutcome,
+    /// How many search nodes were opened.
+    pub nodes: u64,
+}
+
+/// Nodes of the second step for each member, and as many for the frame. A search that goes right
+/// opens one for each member.
+const IN_ORDER_NODES: u64 = 16;
+
+/// Places the members of one frame. `accept` is asked about placements that fit, the preferred one
+/// first, until it takes one.
+#[must_use]
+pub fn place(
+    frame: &SharedFrame<'_>,
+    budget: &Budget<'_>,
+    accept: &mut dyn FnMut(&[VertexIndex]) -> bool,
+) -> SharedAnswer {
+    // There are at most REQUEST_SITES_MAX members.
+    let in_order_nodes = IN_ORDER_NODES * (1 + frame.members.len() as u64);
+    place_in(frame, budget, in_order_nodes, accept)
+}
+
+/// [`place`] with this many nodes for the second step. For tests, which set 0.
+#[doc(hidden)]
+#[must_use]
+pub fn place_in(
+    frame: &SharedFrame<'_>,
+    budget: &Budget<'_>,
+    in_order_nodes: u64,
+    accept: &mut dyn FnMut(&[VertexIndex]) -> bool,
+) -> SharedAnswer {
+    debug_assert!(frame.links.iter().all(|link| link.from != link.to));
+    let kinds = kinds(frame.members);
+    let firsts = first_choices(frame, &kinds);
+    let mut offers = Offers { refused: BTreeSet::new(), accept };
+    let apart = |link: &LinkDemand| {
+        firsts.as_ref().is_none_or(|firsts| firsts[link.from] != firsts[link.to])
+    };
+    let mut meter = Meter::new(budget.nodes, budget.stop);
+    if let Some(firsts) = &firsts
+        && !frame.links.iter().any(apart)
+        && offers.take(firsts)
+    {
+        return SharedAnswer { outcome: fits(firsts, &[], frame.links.len()), nodes: 0 };
+    }
+    let edges_max = frame.route_edges_max.clamp(1, limits::ROUTE_EDGES_MAX) as usize;
+    let mut network = Network::new(frame.topology, frame.view, |_, _| 0, edges_max);
+    let (links, classes) = network::links(frame.links, |_| 0);
+    let ground = RoutingInput { network: &network, classes: &classes, links: &links };
+    if let Some(firsts) = &firsts
+        && frame.links.iter().any(apart)
+        && let Some(paths) = route_all(ground, firsts, &mut meter)
+        && offers.take(firsts)
+    {
+        let outcome = fits(firsts, &paths, links.len());
+        return SharedAnswer { outcome, nodes: meter.opened() };
+    }
+    network.set_capacities(frame.topology);
+    let amounts = amounts(frame, &kinds);
+    let list = |member: &SharedMember| member.candidates.iter().map(|vertex| vertex.0).collect();
+    let lists: Vec<Vec<u32>> = frame.members.iter().map(list).collect();
+    let same = |member: &SharedMember| frame.members.iter().position(|one| one.wants_as(member));
+    let solver = Solver {
+        ground: RoutingInput { network: &network, classes: &classes, links: &links },
+        bounds: Bounds::new(&amounts, &lists, &links),
+        wants: frame.members.iter().filter_map(same).collect(),
+        notes: Notes::new(&network, kinds.len()),
+        amounts,
+        lists,
+        offers,
+        meter,
+    };
+    solver.answer(&kinds, in_order_nodes)
+}
+
+/// The kinds that members want, the CPUs first.
+fn kinds(members: &[SharedMember]) -> Vec<ResourceKind> {
+    let others = members.iter().flat_map(|member| &member.others);
+    let wanted: BTreeSet<ResourceKind> =
+        others.filter(|(_, amount)| amount.0 > 0).map(|(kind, _)| *kind).collect();
+    let others = wanted.into_iter().filter(|kind| *kind != ResourceKind::Cpus);
+    std::iter::once(ResourceKind::Cpus).chain(others).collect()
+}
+
+/// The first candidate of every member, if their amounts fit there together.
+fn first_choices(frame: &SharedFrame<'_>, kinds: &[ResourceKind]) -> Option<Vec<u32>> {
+    let first = |member: &SharedMember| member.candidates.first().map(|vertex| vertex.0);
+    let firsts: Vec<u32> = frame.members.iter().map(first).collect::<Option<_>>()?;
+    for (member, vertex) in firsts.iter().enumerate() {
+        // The sum is complete at the last member that has this first candidate.
+        let sum = |kind: ResourceKind| -> u64 {
+            let here = firsts[..=member].iter().zip(frame.members);
+            here.filter(|(first, _)| *first == vertex).map(|(_, one)| one.amount(kind)).sum()
+        };
+        let at = VertexIndex(*vertex);
+        if kinds.iter().any(|kind| sum(*kind) > frame.view.free_at(*kind, at).0) {
+            return None;
+        }
+    }
+    Some(firsts)
+}
+
+/// Routes for all links between members that are placed apart; an empty one for the others.
+fn route_all(ground: RoutingInput<'_>, placed: &[u32], meter: &mut Meter<'_>) -> Option<Vec<Path>> {
+    let mut rows = Rows::new(ground.network, ground.classes.len());
+    let mut routing = Routing::new(ground);
+    let mut errands = Vec::with_capacity(ground.links.len());
+    for (index, link) in ground.links.iter().enumerate() {
+        let (start, end) = (placed[link.from], placed[link.to]);
+        if start != end {
+            let row = rows.find(ground.network, ground.classes, link.class, start, true);
+            errands.push(UnroutedLink { link: index, start, end, row, away: true });
+        }
+    }
+    let mut undo = routing.mark();
+    match routing.add(ground, &rows, &errands, u64::MAX, &mut undo, meter) {
+        AddOutcome::Routed(_) => {
+            Some((0..ground.links.len()).map(|link| *routing.path(link)).collect())
+        }
+        AddOutcome::Hopeless | AddOutcome::Stopped => None,
+    }
+}
+
+/// What members want, what is free and what can be free, by kind.
+fn amounts(frame: &SharedFrame<'_>, kinds: &[ResourceKind]) -> Amounts {
+    let wants = |member: &SharedMember| kinds.iter().map(|kind| member.amount(*kind)).collect();
+    let wants: Vec<Vec<u64>> = frame.members.iter().map(wants).collect();
+    let mut free = Vec::with_capacity(frame.topology.vertices().len() * kinds.len());
+    let mut most = Vec::with_capacity(free.capacity());
+    for (index, vertex) in (0u32..).zip(frame.topology.vertices()) {
+        for kind in kinds {
+            let here = frame.view.free_at(*kind, VertexIndex(index)).0;
+            let of = vertex.resources().find(|of| of.kind == *kind);
+            free.push(here);
+            most.push(of.map_or(0, |of| of.capacity.0).max(here));
+        }
+    }
+    Amounts { kinds: kinds.len(), wants: wants.concat(), free, most }
+}
+
+/// The outcome for a placement with these paths; without paths all routes are empty.
+fn fits(placed: &[u32], paths: &[Path], links: usize) -> SharedOutcome {
+    let route = |link| paths.get(link).map_or_else(Route::new, Path::route);
+    SharedOutcome::Fits {
+        placements: placed.iter().copied().map(VertexIndex).collect(),
+        routes: (0..links).map(route).collect(),
+    }
+}
+
+/// The placements that were offered to the caller.
+struct Offers<'a> {
+    refused: BTreeSet<Vec<u32>>,
+    accept: &'a mut dyn FnMut(&[VertexIndex]) -> bool,
+}
+
+impl Offers<'_> {
+    /// Whether the caller takes a placement. One that it has refused is not offered again.
+    fn take(&mut self, placed: &[u32]) -> bool {
+        if self.refused.contains(placed) {
+            return false;
+        }
+        let vertices: Vec<VertexIndex> = placed.iter().copied().map(VertexIndex).collect();
+        let taken = (self.accept)(&vertices);
+        if !taken {
+            self.refused.insert(placed.to_vec());
+        }
+        taken
+    }
+}
+
+/// A placement that fits, and the routes of its links.
+#[derive(Clone)]
+struct Found {
+    placed: Vec<u32>,
+    paths: Vec<Path>,
+}
+
+/// The outcome of a search, or of a part of one.
+enum Verdict {
+    Found(Found),
+    /// There is nothing to be found. The notes have the reason.
+    Refuted,
+    /// The budget ended.
+    Stopped,
+}
+
+/// The second and the third step.
+struct Solver<'a, 'b> {
+    ground: RoutingInput<'a>,
+    amounts: Amounts,
+    bounds: Bounds,
+    lists: Vec<Vec<u32>>,
+    wants: Vec<usize>,
+    notes: Notes,
+    offers: Offers<'b>,
+    meter: Meter<'b>,
+}
+
+impl Solver<'_, '_> {
+    fn answer(mut self, kinds: &[ResourceKind], in_order_nodes: u64) -> SharedAnswer {
+        let mut verdict = self.search(&[], in_order_nodes, true);
+        if matches!(verdict, Verdict::Stopped) && !self.meter.ended() {
+            self.notes.clear();
+            verdict = self.member_by_member();
+        }
+        let outcome = match verdict {
+            Verdict::Found(found) => fits(&found.placed, &found.paths, found.paths.len()),
+            Verdict::Stopped => SharedOutcome::Stopped,
+            Verdict::Refuted => {
+                let refused = !self.offers.refused.is_empty();
+                SharedOutcome::Refuted { conflict: self.conflict(kinds), refused }
+            }
+        };
+        SharedAnswer { outcome, nodes: self.meter.opened() }
+    }
+
+    fn conflict(&mut self, kinds: &[ResourceKind]) -> Conflict {
+        let site = |(vertex, kind): (u32, usize)| (VertexIndex(vertex), kinds[kind]);
+        let edge = |code: u32| {
+            let direction = if code & 1 == 0 { Direction::AToB } else { Direction::BToA };
+            (EdgeIndex(code >> 1), direction)
+        };
+        let RoutingInput { network, classes, .. } = self.ground;
+        Conflict {
+            sites: self.notes.sites().map(site).collect(),
+            edges: self.notes.edges(network, classes).map(edge).collect(),
+        }
+    }
+
+    /// Searches the placements of some members at given vertices and of the others at any of their
+    /// candidates.
+    fn search(&mut self, pinned: &[u32], nodes: u64, in_order: bool) -> Verdict {
+        let Self { ground, amounts, bounds, lists, wants, notes, offers, meter } = self;
+        let lists = lists.iter().enumerate().map(|(member, list)| match pinned.get(member) {
+            Some(_) => &pinned[member..=member],
+            None => list,
+        });
+        let candidates = Candidates::listed(lists);
+        let twins = !in_order || offers.refused.is_empty();
+        let mut accept = |placed: &[u32]| !in_order || offers.take(placed);
+        let manner = Manner { in_order, twins, accept: &mut accept };
+        let sums = Sums::new(amounts, bounds, notes, manner);
+        let demand =
+            Demand { candidates: &candidates, wants, tables_after: u64::MAX, value: &|_, _| 0 };
+        let mut watch = |_, _| {};
+        let part = meter.part(nodes);
+        let found = Search::new(*ground, &demand, sums, part, &mut watch).run();
+        meter.spend(found.nodes);
+        match found.plan {
+            Some((placed, paths, _)) => Verdict::Found(Found { placed, paths }),
+            None if found.lower_bound == u64::MAX => Verdict::Refuted,
+            None => Verdict::Stopped,
+        }
+    }
+
+    /// The third step.
+    fn member_by_member(&mut self) -> Verdict {
+        match self.search(&[], u64::MAX, false) {
+            Verdict::Found(found) => {
+                self.notes.clear();
+                let RoutingInput { network, links, .. } = self.ground;
+                let candidates = Candidates::listed(self.lists.iter().map(Vec::as_slice));
+                let order: Vec<usize> = (0..self.lists.len()).collect();
+                let (leaders, _) =
+                    order::twins(links, &candidates, &self.wants, &order, network.reversible);
+                self.improve(&mut Vec::new(), &leaders, found)
+            }
+            other => other,
+        }
+    }
+
+    /// The least placement that is taken, of those with the pinned members where they are. `found`
+    /// is one that fits.
+    fn improve(
+        &mut self,
+        pinned: &mut Vec<u32>,
+        leaders: &[Option<usize>],
+        found: Found,
+    ) -> Verdict {
+        let member = pinned.len();
+        if member == self.lists.len() {
+            let taken = self.offers.take(&found.placed);
+            return if taken { Verdict::Found(found) } else { Verdict::Refuted };
+        }
+        let position = |list: &[u32], vertex| list.iter().position(|at| *at == vertex);
+        for at in 0..self.lists[member].len() {
+            let vertex = self.lists[member][at];
+            // With its twin at this vertex, there was no placement, and twins can be exchanged.
+            if self.offers.refused.is_empty()
+                && let Some(leader) = leaders[member]
+                && position(&self.lists[leader], pinned[leader]).is_some_and(|first| at < first)
+            {
+                continue;
+            }
+            pinned.push(vertex);
+            let best = if found.placed[member] == vertex {
+                Verdict::Found(found.clone())
+            } else {
+                self.ask(pinned)
+            };
+            let verdict = match best {
+                Verdict::Found(found) => self.improve(pinned, leaders, found),
+                other => other,
+            };
+            pinned.pop();
+            if !matches!(verdict, Verdict::Refuted) {
+                return verdict;
+            }
+        }
+        Verdict::Refuted
+    }
+
+    /// Whether the other members can be placed, too. Keeps notes only if they cannot.
+    fn ask(&mut self, pinned: &[u32]) -> Verdict {
+        let notes = self.notes.clone();
+        let verdict = self.search(pinned, u64::MAX, false);
+        if !matches!(verdict, Verdict::Refuted) {
+            self.notes = notes;
+        }
+        verdict
+    }
+}

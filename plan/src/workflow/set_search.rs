@@ -1,0 +1,639 @@
+//! Planner `heft-sync-bt`: the sets that the printed backtracking would place, without its exponent, and
+//! other sites for earlier nodes when a later one misses the deadline.
+//!
+//! Source: Decker 2007, section IV-C, whose planner is [`super::PrintedBacktracking`]. A set ends first in
+//! a window whose length is the duration of some member at some site, so there are few lengths. For each
+//! length there is a bound: the earliest start at which every member by itself fits at some site that is
+//! fast enough and that its data can reach. A heap takes the length whose bound ends first. For its frame
+//! the question is whether all members fit together with their channels, which
+//! [`crate::ip::shared`] answers. At the placements that it finds, the data are placed in their order
+//! of sources' ends; if an item comes too late, the next placement is tried. A refuted frame moves the
+//! bound of its length to the next instant at which a resource that the proof has used has more free, or
+//! at which data can arrive. So the first frame that fits ends earliest, for this order of data.
+//!
+//! When a node cannot end by the deadline, the latest earlier node that stands in its way gets its next
+//! site (a discrepancy), and all nodes after that one are placed anew, [`WorkflowOptions::discrepancies`]
+//! times at most. With none, the workflow is decided as the printed planner decides it.
+//!
+//! [`WorkflowOptions::discrepancies`]: super::WorkflowOptions::discrepancies
+//!
+//! Left out: sites of predecessors that would suit a set better although nothing is late.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use coalloc_common::{
+    Amount, LinkDemand, Reason, Refusal, ResourceKind, Span, Time, VertexIndex, Window,
+};
+
+use super::answer::{WorkflowAnswer, WorkflowEffort, WorkflowRefusal};
+use super::heft_sync::{bring_data, by_falling_load, hopeless};
+use super::partial::{Mark, PartialSchedule, SiteChoice};
+use super::rank::Ranks;
+use super::scratch::{ResourceNumber, ScratchTimetables};
+use super::{WorkflowInstance, WorkflowPlanner};
+use crate::ip::shared::{Conflict, SharedFrame, SharedMember, SharedOutcome, place};
+use crate::{Budget, Route};
+
+/// The planner `heft-sync-bt`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetSearch;
+
+/// The sites of a node's members, in the order of the workflow: what a discrepancy forbids.
+type Placement = Vec<VertexIndex>;
+
+impl WorkflowPlanner for SetSearch {
+    fn name(&self) -> &'static str {
+        "heft-sync-bt"
+    }
+
+    fn plan(
+        &self,
+        instance: &WorkflowInstance<'_>,
+        scratch: &mut ScratchTimetables,
+        budget: &Budget<'_>,
+    ) -> WorkflowAnswer {
+        let refused =
+            |refusal| WorkflowAnswer { outcome: Err(refusal), effort: WorkflowEffort::default() };
+        if let Some(refusal) = hopeless(instance) {
+            return refused(refusal);
+        }
+        let partial = match PartialSchedule::new(instance, scratch) {
+            Ok(partial) => partial,
+            Err(refusal) => return refused(refusal),
+        };
+        let order = Ranks::new(instance).order;
+        let marks = Vec::with_capacity(order.len());
+        let mut search = WorkflowSearch { partial, order, marks, forbidden: BTreeMap::new() };
+        let failed = search.run(budget);
+        let (schedule, effort) = search.partial.finish();
+        WorkflowAnswer { outcome: failed.map_or(Ok(schedule), Err), effort }
+    }
+}
+
+/// The nodes in their order, and what was forbidden to them.
+struct WorkflowSearch<'a> {
+    partial: PartialSchedule<'a>,
+    order: Vec<usize>,
+    /// For each node that is placed, the state before it.
+    marks: Vec<Mark>,
+    /// Placements that a node must not take again, for as long as no earlier node moves.
+    forbidden: BTreeMap<usize, BTreeSet<Placement>>,
+}
+
+impl WorkflowSearch<'_> {
+    /// Places all nodes. Returns the refusal if that cannot be done.
+    fn run(&mut self, budget: &Budget<'_>) -> Option<Box<WorkflowRefusal>> {
+        let mut discrepancies = self.partial.instance.options.discrepancies;
+        // The refusal of the schedule without discrepancies is the one that people understand.
+        let mut first: Option<Box<WorkflowRefusal>> = None;
+        while let Some(node) = self.order.get(self.marks.len()).copied() {
+            let mark = self.partial.mark();
+            let Err(refusal) = self.place(node, budget) else {
+                self.marks.push(mark);
+                continue;
+            };
+            self.partial.undo_to(mark);
+            let exhausted = refusal.refusal.reason == Reason::BudgetExhausted;
+            let first = first.get_or_insert(refusal).clone();
+            if exhausted || !self.move_earlier(node, &mut discrepancies) {
+                return Some(first);
+            }
+        }
+        None
+    }
+
+    fn place(&mut self, node: usize, budget: &Budget<'_>) -> Result<(), Box<WorkflowRefusal>> {
+        let none = BTreeSet::new();
+        let forbidden = self.forbidden.get(&node).unwrap_or(&none);
+        match self.partial.instance.graph.nodes[node].members[..] {
+            [activity] => {
+                let sites = forbidden.iter().flatten().copied().collect();
+                self.partial.place_single_apart(activity, &sites, budget)
+            }
+            _ => place_set(&mut self.partial, node, forbidden, budget),
+        }
+    }
+
+    /// Takes the latest earlier node away that stands in the way of this one, and forbids its placement.
+    /// False when there is none, or no discrepancy is left.
+    fn move_earlier(&mut self, node: usize, discrepancies: &mut u32) -> bool {
+        if *discrepancies == 0 {
+            return false;
+        }
+        let blamed = |at: &usize| self.stands_in_the_way(self.order[*at], node);
+        let Some(at) = (0..self.marks.len()).rev().find(blamed) else { return false };
+        let earlier = self.order[at];
+        let members = &self.partial.instance.graph.nodes[earlier].members;
+        let sites = members.iter().filter_map(|member| self.partial.site_of(*member)).collect();
+        self.forbidden.entry(earlier).or_default().insert(sites);
+        for later in &self.order[at + 1..] {
+            self.forbidden.remove(later);
+        }
+        self.partial.undo_to(self.marks[at]);
+        self.marks.truncate(at);
+        *discrepancies -= 1;
+        true
+    }
+
+    /// Whether another placement of an earlier node could let a node end earlier: it is a predecessor,
+    /// or it takes something at a site or on an edge that the node could use.
+    fn stands_in_the_way(&self, earlier: usize, node: usize) -> bool {
+        let graph = self.partial.instance.graph;
+        let sites_of = |node: usize| {
+            let members = graph.nodes[node].members.iter();
+            members.filter_map(|member| self.partial.site_of(*member))
+        };
+        let could_use = |site: VertexIndex| {
+            let members = &graph.nodes[node].members;
+            let mut choices = members.iter().flat_map(|member| self.partial.choices(*member));
+            choices.any(|choice| choice.site == site)
+        };
+        let of = &graph.nodes[node];
+        let travels = of.members.iter().any(|member| !graph.inputs[*member].is_empty());
+        of.predecessors.contains(&earlier)
+            || sites_of(earlier).any(could_use)
+            || ((travels || !of.channels.is_empty()) && self.partial.uses_network(earlier))
+    }
+}
+
+/// A member of a set, or several members that must share one site.
+#[derive(Debug, Clone)]
+struct Bundle {
+    /// The activities, by falling load.
+    activities: Vec<usize>,
+    /// Their sites in order, each with the longest duration of an activity there, and the instant
+    /// before which their data cannot be there; sites that their data cannot reach are left out.
+    sites: Vec<(SiteChoice, Time)>,
+}
+
+/// One length that the window of a set may have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Frame {
+    end: Time,
+    start: Time,
+}
+
+impl Frame {
+    fn length(&self) -> Span {
+        self.end.since(self.start)
+    }
+}
+
+/// Why a frame was refuted: nothing of this length fits while these resources have no more free, and no
+/// candidates come in addition.
+#[derive(Debug, Clone)]
+struct Nogood {
+    length: Span,
+    free: Vec<(ResourceNumber, Amount)>,
+    /// The number of candidates. They only grow with the start of a frame.
+    candidates: usize,
+}
+
+/// The frames of one set.
+struct SetFrames<'s, 'a> {
+    partial: &'s mut PartialSchedule<'a>,
+    node: usize,
+    /// All members by falling load.
+    members: Vec<usize>,
+    bundles: Vec<Bundle>,
+    /// The bundle of each member.
+    bundle_of: BTreeMap<usize, usize>,
+    /// The channels between bundles.
+    links: Vec<LinkDemand>,
+    link_channels: Vec<usize>,
+    forbidden: &'s BTreeSet<Placement>,
+    begin: Time,
+    /// The deadline, or later to find out when the set could end.
+    until: Time,
+    nogoods: Vec<Nogood>,
+}
+
+impl<'s, 'a> SetFrames<'s, 'a> {
+    fn new(
+        partial: &'s mut PartialSchedule<'a>,
+        node: usize,
+        forbidden: &'s BTreeSet<Placement>,
+        until: Time,
+    ) -> Self {
+        let graph = partial.instance.graph;
+        let members = by_falling_load(&partial.instance, &graph.nodes[node].members);
+        let ends = members.iter().map(|member| partial.predecessors_end(*member));
+        let begin = ends.max().unwrap_or_else(|| partial.ready());
+        let mut bundles: Vec<Bundle> = Vec::new();
+        let mut bundle_of = BTreeMap::new();
+        let mut of_group = BTreeMap::new();
+        for member in &members {
+            let next = bundles.len();
+            let group = graph.site_group[*member];
+            let bundle = group.map_or(next, |group| *of_group.entry(group).or_insert(next));
+            if bundle == next {
+                bundles.push(Bundle { activities: Vec::new(), sites: Vec::new() });
+            }
+            bundles[bundle].activities.push(*member);
+            bundle_of.insert(*member, bundle);
+        }
+        let channels = &graph.nodes[node].channels;
+        let all = &partial.instance.workflow.channels;
+        let apart =
+            |channel: &usize| bundle_of[&all[*channel].from] != bundle_of[&all[*channel].to];
+        let link_channels: Vec<usize> = channels.iter().copied().filter(apart).collect();
+        let link = |channel: &usize| {
+            let of = all[*channel];
+            let (from, to) = (bundle_of[&of.from], bundle_of[&of.to]);
+            LinkDemand { from, to, bandwidth: of.bandwidth, latency_max: of.latency_max }
+        };
+        let links = link_channels.iter().map(link).collect();
+        let mut frames = Self {
+            partial,
+            node,
+            members,
+            bundles,
+            bundle_of,
+            links,
+            link_channels,
+            forbidden,
+            begin,
+            until,
+            nogoods: Vec::new(),
+        };
+        frames.find_sites();
+        frames
+    }
+
+    /// Fills in the sites of each bundle.
+    fn find_sites(&mut self) {
+        for index in 0..self.bundles.len() {
+            let activities = self.bundles[index].activities.clone();
+            let first: Vec<SiteChoice> = self.partial.choices(activities[0]).collect();
+            let mut sites = Vec::with_capacity(first.len());
+            for SiteChoice { site, .. } in first {
+                let durations = activities.iter().filter_map(|activity| {
+                    let mut choices = self.partial.choices(*activity);
+                    choices.find(|choice| choice.site == site).map(|choice| choice.duration)
+                });
+                let durations: Vec<Span> = durations.collect();
+                let Some(duration) = durations.iter().max().copied() else { continue };
+                if let Some(arrival) = self.first_arrival(&activities, site)
+                    && durations.len() == activities.len()
+                {
+                    sites.push((SiteChoice { site, duration }, arrival));
+                }
+            }
+            self.bundles[index].sites = sites;
+        }
+    }
+
+    /// The instant before which the data of activities cannot all be at a site: the latest arrival of an
+    /// item that travels as if it were the only one.
+    fn first_arrival(&mut self, activities: &[usize], site: VertexIndex) -> Option<Time> {
+        let until = self.until;
+        let mut arrival = self.begin;
+        for activity in activities {
+            for item in self.partial.inputs(*activity) {
+                let mark = self.partial.mark();
+                let there = self.partial.deliver(item, site, until);
+                self.partial.undo_to(mark);
+                arrival = arrival.max(there?);
+            }
+        }
+        Some(arrival)
+    }
+
+    /// Places the set in the frame that ends first, or says what the last refuted frame was short of.
+    fn place(mut self, budget: &Budget<'_>) -> SetOutcome {
+        let lengths: BTreeSet<Span> = self
+            .bundles
+            .iter()
+            .flat_map(|bundle| bundle.sites.iter().map(|(choice, _)| choice.duration))
+            .collect();
+        let mut heap: BinaryHeap<Reverse<Frame>> = BinaryHeap::new();
+        for length in lengths {
+            heap.extend(self.bound(self.begin, length).map(Reverse));
+        }
+        let mut short_of = None;
+        while let Some(Reverse(frame)) = heap.pop() {
+            if self.partial.effort.placements >= budget.nodes || budget.stopped() {
+                return SetOutcome::Stopped;
+            }
+            self.partial.effort.frames += 1;
+            match self.try_frame(&frame, budget) {
+                FrameOutcome::Placed => return SetOutcome::Placed(frame),
+                FrameOutcome::Stopped => return SetOutcome::Stopped,
+                FrameOutcome::Refuted { next, conflict } => {
+                    let next = next.and_then(|next| self.bound(next, frame.length()));
+                    heap.extend(next.map(Reverse));
+                    short_of = conflict.map(|conflict| (frame, conflict)).or(short_of);
+                }
+            }
+        }
+        SetOutcome::Refused { short_of }
+    }
+
+    /// The earliest frame of this length, not before `from`, in which every bundle by itself fits at a
+    /// site that is fast enough and that its data can reach by then.
+    fn bound(&self, from: Time, length: Span) -> Option<Frame> {
+        let until = self.until;
+        let mut start = from;
+        loop {
+            let before = start;
+            for bundle in &self.bundles {
+                let fast = bundle.sites.iter().filter(|(choice, _)| choice.duration <= length);
+                let starts = fast.filter_map(|(choice, arrival)| {
+                    let from = start.max(*arrival);
+                    self.fit_together(&bundle.activities, choice.site, length, (from, until))
+                });
+                start = starts.min()?;
+            }
+            if start == before {
+                return Some(Frame { end: start.saturating_add(length), start });
+            }
+        }
+    }
+
+    /// The earliest start at which activities fit at a site together.
+    fn fit_together(
+        &self,
+        activities: &[usize],
+        site: VertexIndex,
+        length: Span,
+        range: (Time, Time),
+    ) -> Option<Time> {
+        if let [activity] = activities {
+            return self.partial.earliest_fit(*activity, site, length, range);
+        }
+        // Sums of several amounts: each kind by itself is a bound, which is enough here.
+        let fit = |activity: &usize| self.partial.earliest_fit(*activity, site, length, range);
+        let fits: Option<Vec<Time>> = activities.iter().map(fit).collect();
+        fits?.into_iter().max()
+    }
+
+    fn try_frame(&mut self, frame: &Frame, budget: &Budget<'_>) -> FrameOutcome {
+        let Some(window) = Window::new(frame.start, frame.end) else {
+            return FrameOutcome::Refuted { next: None, conflict: None };
+        };
+        let members = self.shared_members(frame);
+        let candidates: usize = members.iter().map(|member| member.candidates.len()).sum();
+        if let Some(nogood) = self.nogood(window, candidates) {
+            let next = self.next_start(frame, &nogood.free, None);
+            return FrameOutcome::Refuted { next, conflict: None };
+        }
+        let view = self.partial.scratch.view(self.partial.instance.topology, window);
+        let links = std::mem::take(&mut self.links);
+        let shared = SharedFrame {
+            topology: self.partial.instance.topology,
+            view: &view,
+            members: &members,
+            links: &links,
+            route_edges_max: self.partial.instance.options.route_edges_max,
+        };
+        let left = budget.nodes.saturating_sub(self.partial.effort.placements);
+        let budget = Budget { nodes: left, ..*budget };
+        // When the data of refused placements would be there.
+        let mut later: Option<Time> = None;
+        let answer = place(&shared, &budget, &mut |placements| {
+            let arrival = self.arrival(placements, window);
+            let late = arrival.filter(|arrival| *arrival > frame.start);
+            later = later.into_iter().chain(late).min();
+            arrival.is_some_and(|arrival| arrival <= frame.start)
+        });
+        self.links = links;
+        self.partial.effort.placements += answer.nodes + 1;
+        match answer.outcome {
+            SharedOutcome::Stopped => FrameOutcome::Stopped,
+            SharedOutcome::Fits { placements, routes } => {
+                match self.take_all(&placements, routes, window) {
+                    true => FrameOutcome::Placed,
+                    // Does not happen: the frame and the data fit.
+                    false => FrameOutcome::Refuted { next: None, conflict: None },
+                }
+            }
+            SharedOutcome::Refuted { conflict, refused } => {
+                let free = self.free_of(&conflict, window);
+                let next = self.next_start(frame, &free, later);
+                if !refused {
+                    self.nogoods.push(Nogood { length: frame.length(), free, candidates });
+                }
+                FrameOutcome::Refuted { next, conflict: Some(conflict) }
+            }
+        }
+    }
+
+    /// The bundles with the sites that are fast enough and that data can reach, in their order.
+    fn shared_members(&self, frame: &Frame) -> Vec<SharedMember> {
+        let member = |bundle: &Bundle| {
+            let open = bundle.sites.iter().filter(|(choice, arrival)| {
+                choice.duration <= frame.length() && *arrival <= frame.start
+            });
+            let mut sum = SharedMember {
+                cpus: coalloc_common::Cpus(0),
+                others: BTreeMap::new(),
+                candidates: open.map(|(choice, _)| choice.site).collect(),
+            };
+            for activity in &bundle.activities {
+                for (kind, amount) in self.partial.demand(*activity).amounts() {
+                    match kind {
+                        ResourceKind::Cpus => sum.cpus.0 += amount.0,
+                        kind => sum.others.entry(kind).or_default().0 += amount.0,
+                    }
+                }
+            }
+            sum
+        };
+        self.bundles.iter().map(member).collect()
+    }
+
+    /// The site of each member, in the order of the workflow.
+    fn placement(&self, placements: &[VertexIndex]) -> Placement {
+        let members = &self.partial.instance.graph.nodes[self.node].members;
+        members.iter().map(|member| placements[self.bundle_of[member]]).collect()
+    }
+
+    /// When the data of all members are there, brought in their order. `None`: not before the deadline,
+    /// or the placement is forbidden.
+    fn arrival(&mut self, placements: &[VertexIndex], window: Window) -> Option<Time> {
+        if self.forbidden.contains(&self.placement(placements)) {
+            return None;
+        }
+        let mark = self.partial.mark();
+        let taken = self.take_members(placements, window);
+        let mut inputs: Vec<(Option<Time>, usize, VertexIndex)> = Vec::new();
+        for member in &self.members {
+            let site = placements[self.bundle_of[member]];
+            for item in &self.partial.instance.graph.inputs[*member] {
+                inputs.push((self.partial.source(*item).map(|(_, end)| end), *item, site));
+            }
+        }
+        inputs.sort_unstable();
+        let until = self.until;
+        let mut arrival = taken.then_some(self.begin);
+        for (_, item, site) in inputs {
+            let there = arrival.and_then(|_| self.partial.deliver(item, site, until));
+            arrival = arrival.max(there).filter(|_| there.is_some());
+        }
+        self.partial.undo_to(mark);
+        arrival
+    }
+
+    fn take_members(&mut self, placements: &[VertexIndex], window: Window) -> bool {
+        let members = std::mem::take(&mut self.members);
+        let taken = members
+            .iter()
+            .all(|member| self.partial.take(*member, placements[self.bundle_of[member]], window));
+        self.members = members;
+        taken
+    }
+
+    fn take_all(&mut self, placements: &[VertexIndex], routes: Vec<Route>, window: Window) -> bool {
+        self.take_members(placements, window)
+            && self
+                .link_channels
+                .iter()
+                .zip(routes)
+                .all(|(channel, route)| self.partial.take_channel(*channel, window, route))
+            && bring_data(self.partial, &self.members, window).is_ok()
+    }
+
+    /// The next start at which a frame of this length may fit: a resource has more free than refutes it,
+    /// a site comes within reach of the data, or data that came too late are there.
+    fn next_start(
+        &self,
+        frame: &Frame,
+        free: &[(ResourceNumber, Amount)],
+        later: Option<Time>,
+    ) -> Option<Time> {
+        let range = (frame.start, self.until);
+        let (length, slot) = (frame.length(), self.partial.slot());
+        let relief = free.iter().filter_map(|(number, free)| {
+            let more = Amount(free.0.saturating_add(1));
+            self.partial.scratch.earliest_start(*number, more, length, range, slot)
+        });
+        let reach = self.bundles.iter().flat_map(|bundle| &bundle.sites);
+        let reach =
+            reach.filter(|(choice, arrival)| choice.duration <= length && *arrival > frame.start);
+        // Arrivals are ends of transfers, which are whole slots.
+        let next = relief.chain(reach.map(|(_, arrival)| *arrival)).chain(later).min()?;
+        (next > frame.start).then_some(next)
+    }
+
+    /// What the resources of a conflict have free in a window.
+    fn free_of(&self, conflict: &Conflict, window: Window) -> Vec<(ResourceNumber, Amount)> {
+        let scratch = &*self.partial.scratch;
+        let numbers = numbers(scratch, conflict);
+        numbers.map(|number| (number, scratch.free_min(number, window))).collect()
+    }
+
+    /// A nogood that refutes this frame too.
+    fn nogood(&self, window: Window, candidates: usize) -> Option<Nogood> {
+        let scratch = &*self.partial.scratch;
+        let refutes = |nogood: &&Nogood| {
+            nogood.length == window.length()
+                && nogood.candidates == candidates
+                && nogood
+                    .free
+                    .iter()
+                    .all(|(number, free)| scratch.free_min(*number, window) <= *free)
+        };
+        self.nogoods.iter().find(refutes).cloned()
+    }
+}
+
+/// What became of a frame.
+enum FrameOutcome {
+    Placed,
+    /// The search stops, because the budget has ended.
+    Stopped,
+    /// A later frame of the same length may fit from `next` on, if at all.
+    Refuted {
+        next: Option<Time>,
+        conflict: Option<Conflict>,
+    },
+}
+
+/// What became of a set.
+enum SetOutcome {
+    Placed(Frame),
+    /// The search stopped, because the budget has ended.
+    Stopped,
+    /// No frame before the deadline; the last one that was refuted, and what its proof has used.
+    Refused {
+        short_of: Option<(Frame, Conflict)>,
+    },
+}
+
+/// The resources of a conflict.
+fn numbers<'c>(
+    scratch: &'c ScratchTimetables,
+    conflict: &'c Conflict,
+) -> impl Iterator<Item = ResourceNumber> + 'c {
+    let sites = conflict.sites.iter().filter_map(|(site, kind)| scratch.at_site(*site, *kind));
+    let edges = conflict.edges.iter().map(|(edge, way)| scratch.of_edge(*edge, *way));
+    sites.chain(edges)
+}
+
+/// Places a set where it ends first.
+fn place_set(
+    partial: &mut PartialSchedule<'_>,
+    node: usize,
+    forbidden: &BTreeSet<Placement>,
+    budget: &Budget<'_>,
+) -> Result<(), Box<WorkflowRefusal>> {
+    let activities = partial.instance.graph.nodes[node].members.clone();
+    let deadline = partial.deadline();
+    let mark = partial.mark();
+    let short_of = match SetFrames::new(partial, node, forbidden, deadline).place(budget) {
+        SetOutcome::Placed(_) => return Ok(()),
+        SetOutcome::Stopped => return Err(partial.exhausted(&activities)),
+        SetOutcome::Refused { short_of } => short_of,
+    };
+    partial.undo_to(mark);
+    let mut refusal = refusal(partial, &activities, short_of.as_ref());
+    // When could it end, if its deadline were later?
+    let mut earliest_finish = None;
+    let later = SetFrames::new(partial, node, &BTreeSet::new(), Time::MAX).place(budget);
+    if let SetOutcome::Placed(frame) = later {
+        refusal.detail.push_str(&format!("; they could end together at {}", frame.end));
+        earliest_finish = Some(frame.end);
+    }
+    partial.undo_to(mark);
+    Err(Box::new(WorkflowRefusal { activities, refusal, earliest_finish }))
+}
+
+/// The refusal of a set that has no frame before the deadline.
+fn refusal(
+    partial: &PartialSchedule<'_>,
+    activities: &[usize],
+    short_of: Option<&(Frame, Conflict)>,
+) -> Refusal {
+    let names = partial.names(activities).join(", ");
+    let deadline = partial.deadline();
+    let detail = format!("{names} cannot run together by the deadline, {deadline}");
+    let mut refusal = Refusal::new(Reason::InsufficientCapacity, detail);
+    let Some((frame, conflict)) = short_of else { return refusal };
+    let scratch = &*partial.scratch;
+    let topology = partial.instance.topology;
+    let sites = conflict
+        .sites
+        .iter()
+        .map(|(site, kind)| format!("{} at {}", kind.noun(), topology.vertex(*site).name));
+    let edges = conflict.edges.iter().map(|(edge, _)| topology.edge(*edge).name.to_string());
+    let short: Vec<String> = sites.chain(edges).take(SHORT_NAMED_MAX).collect();
+    if let Some(first) = numbers(scratch, conflict).next() {
+        let (rm, resource) = scratch.names(first);
+        refusal.rm = Some(rm.clone());
+        refusal.resource = Some(resource.clone());
+        refusal.window = Window::new(frame.start, frame.end);
+        refusal.available = refusal.window.map(|window| scratch.free_min(first, window));
+        let text = format!(
+            "; from {} to {} too little is free of {}",
+            frame.start,
+            frame.end,
+            short.join(", ")
+        );
+        refusal.detail.push_str(&text);
+    }
+    refusal
+}
+
+/// Most resources that a refusal names.
+const SHORT_NAMED_MAX: usize = 6;
