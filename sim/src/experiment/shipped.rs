@@ -40,6 +40,8 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "decker-2007-load",
     "decker-2007-size",
     "decker-2007-deadlines",
+    "decker-2007-network",
+    "decker-2007-beyond",
 ];
 
 /// The files that `{file: ..}` or `trace` names in shipped experiments, each by its path as written there, with

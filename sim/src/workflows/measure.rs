@@ -28,6 +28,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("rejected_other", "share rejected for any other reason"),
     ("rejection_by_synchronous", "share rejected, over the number of synchronous activities"),
     ("offered_load", "work that arrived in the measured time, at mean speed, over all CPU time"),
+    ("accepted_per_slot", "workflows that were accepted in a slot of the measured time"),
     (
         "utilisation",
         "share of CPU time that is booked, from the first measured to the last arrival",

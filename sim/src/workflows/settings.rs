@@ -161,7 +161,7 @@ impl Default for WorkloadSettings {
             members: UniformRange { least: 2, most: 4 },
             channels_percent: UniformRange { least: 0, most: 100 },
             shape_percent: UniformRange { least: 50, most: 150 },
-            data_bytes: UniformRange { least: 1_000_000, most: 50_000_000 },
+            data_bytes: UniformRange { least: 1_000_000, most: 10_000_000 },
             channel_bps: UniformRange { least: 100_000_000, most: 500_000_000 },
             deadline_percent: 200,
         }
