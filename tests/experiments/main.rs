@@ -41,7 +41,7 @@ const DAILY: [&str; 4] = [
     "coalloc-competing",
     "christodoulopoulos-2008-short",
     "castillo-2009-advance",
-    "decker-2007-deadlines",
+    "decker-2007-network",
 ];
 
 #[test]

@@ -88,15 +88,13 @@ pub(super) fn measures(topology: &Topology, record: &WorkflowRecord) -> Measures
 
 /// Puts what describes the workflows, whoever plans them.
 fn put_workload(measures: &mut Measures, measured: &[WorkflowOutcome], count: u64) {
-    let numbers: [(&str, fn(&WorkflowOutcome) -> u64); 4] = [
-        ("activities", |one| one.activities),
-        ("dependencies", |one| one.dependencies),
-        ("synchronous", |one| one.synchronous),
-        ("channels", |one| one.channels),
-    ];
-    for (name, of) in numbers {
+    let mut put = |name: &str, of: fn(&WorkflowOutcome) -> u64| {
         measures.put_share(name, measured.iter().map(of).sum(), count);
-    }
+    };
+    put("activities", |one| one.activities);
+    put("dependencies", |one| one.dependencies);
+    put("synchronous", |one| one.synchronous);
+    put("channels", |one| one.channels);
     let us: i128 = measured.iter().map(|one| i128::from(one.critical_path.as_us())).sum();
     let slot_us = super::generator::SLOT.as_us();
     measures.put("critical_path_slots", us as f64 / slot_us as f64 / count as f64);
