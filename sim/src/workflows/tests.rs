@@ -198,12 +198,13 @@ fn machines_have_even_or_drawn_speeds() {
 
 #[test]
 fn a_wrong_setting_is_named_with_its_value_and_what_is_allowed() {
-    let wrong = |change: fn(&mut WorkflowsSettings)| {
+    type Change = fn(&mut WorkflowsSettings);
+    let wrong = |change: Change| {
         let mut settings = WorkflowsSettings::default();
         change(&mut settings);
         settings.check().unwrap_err().to_string()
     };
-    let cases: [(fn(&mut WorkflowsSettings), &str); 12] = [
+    let cases: [(Change, &str); 12] = [
         (
             |own| own.planner = "heft".to_owned(),
             "planner: \"heft\" is not allowed; allowed: \"heft-",
