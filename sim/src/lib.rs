@@ -10,6 +10,7 @@
 //! * [`jobs`]: jobs of a trace on the servers of one machine, under an online planner and under queues.
 //! * [`tasks`]: tasks that are planned on pictures which may be out of date. They use the queue of [`engine`]
 //!   and the random streams of [`chance`].
+//! * [`workflows`]: random workflows that are planned and reserved whole (Decker 2007).
 //!
 //! `fault`, `cost`, `matrix` and `story` share one world: one event queue, one seed, integer time
 //! (`world.rs`).
@@ -32,6 +33,7 @@ pub mod jobs;
 pub mod matrix;
 pub mod story;
 pub mod tasks;
+pub mod workflows;
 // The parts of the world are public for the tests of other modules. Their fields are named as in the
 // protocol.
 #[allow(missing_docs)]

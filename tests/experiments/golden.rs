@@ -14,7 +14,7 @@ use super::{coalloc, shown};
 #[test]
 fn a_model_that_measures_something_else_has_another_revision() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/experiments/golden");
-    for model in ["tasks", "coallocations", "jobs"] {
+    for model in ["tasks", "coallocations", "jobs", "workflows"] {
         let out = tempfile::tempdir().unwrap();
         let file = folder.join(format!("{model}.yaml"));
         let words = ["sim", "run", file.to_str().unwrap(), "--out", out.path().to_str().unwrap()];

@@ -13,6 +13,7 @@ use coalloc_sim::experiment::file::Model;
 use coalloc_sim::experiment::{Measures, ModelError, Trace};
 use coalloc_sim::jobs::{self, JobsSettings};
 use coalloc_sim::tasks::{self, TasksSettings};
+use coalloc_sim::workflows::{self, WorkflowsSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -28,6 +29,8 @@ pub enum PreparedModel {
     Coallocations(Box<coallocations::Settings>, Box<Topology>),
     /// Jobs of a trace.
     Jobs(Box<JobsSettings>, Arc<TraceFile>),
+    /// Random workflows.
+    Workflows(Box<WorkflowsSettings>),
 }
 
 /// Parses the settings of one point; traces of jobs are looked for in `traces`.
@@ -71,6 +74,11 @@ pub fn prepare(
             })?;
             jobs::check(&settings, &file.trace).map_err(ModelError::from)?;
             Ok(PreparedModel::Jobs(Box::new(settings), file))
+        }
+        Model::Workflows => {
+            let settings: WorkflowsSettings = settings(given)?;
+            workflows::check(&settings).map_err(ModelError::from)?;
+            Ok(PreparedModel::Workflows(Box::new(settings)))
         }
     }
 }
@@ -130,7 +138,7 @@ impl PreparedModel {
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {
         match self {
-            Self::Tasks(..) | Self::Jobs(..) => BTreeSet::new(),
+            Self::Tasks(..) | Self::Jobs(..) | Self::Workflows(..) => BTreeSet::new(),
             Self::Coallocations(settings, _) => settings.programs(),
         }
     }
@@ -140,7 +148,7 @@ impl PreparedModel {
     pub fn trace(&self) -> Option<(&str, &str)> {
         match self {
             Self::Jobs(settings, file) => Some((&settings.trace, &file.digest)),
-            Self::Tasks(..) | Self::Coallocations(..) => None,
+            Self::Tasks(..) | Self::Coallocations(..) | Self::Workflows(..) => None,
         }
     }
 
@@ -176,6 +184,7 @@ impl PreparedModel {
                 coallocations::run_with(settings, topology, seed, Some(programs), trace)
             }
             Self::Jobs(settings, file) => jobs::run(settings, &file.trace, seed, trace),
+            Self::Workflows(settings) => workflows::run(settings, seed, trace),
         }
     }
 }
@@ -196,6 +205,7 @@ pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
         Model::Tasks => TASKS,
         Model::Coallocations => coallocations::METRICS,
         Model::Jobs => jobs::METRICS,
+        Model::Workflows => workflows::METRICS,
     }
 }
 

@@ -135,10 +135,12 @@ impl TransferNetwork {
     ) -> bool {
         self.reached.fill(None);
         let mut layer = vec![demand.from];
-        for _ in 0..self.edges_max {
+        for left in (0..self.edges_max).rev() {
             let mut following = Vec::new();
-            // Steps to the destination come first: nothing else of this layer matters then.
-            for direct in [true, false] {
+            // Steps to the destination come first: nothing else of this layer matters then. Nor does
+            // anything else in the last layer, from where no route goes on.
+            let kinds: &[bool] = if left == 0 { &[true] } else { &[true, false] };
+            for direct in kinds.iter().copied() {
                 for vertex in &layer {
                     for index in 0..self.steps[vertex.at()].len() {
                         let step = self.steps[vertex.at()][index];

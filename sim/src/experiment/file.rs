@@ -79,6 +79,8 @@ pub enum Model {
     Coallocations,
     /// Jobs of a trace on the servers of one machine (Castillo 2009).
     Jobs,
+    /// Random workflows, planned and reserved whole (Decker 2007).
+    Workflows,
 }
 
 impl Model {
@@ -91,7 +93,7 @@ impl Model {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
             // Of jobs: the paper's trees are built balanced, which changes their operations.
             Self::Tasks | Self::Jobs => 2,
-            Self::Coallocations => 1,
+            Self::Coallocations | Self::Workflows => 1,
         }
     }
 }

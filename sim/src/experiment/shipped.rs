@@ -37,6 +37,11 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "castillo-2009-advance",
     "castillo-2009-operations",
     "castillo-2009-readings",
+    "decker-2007-load",
+    "decker-2007-size",
+    "decker-2007-deadlines",
+    "decker-2007-network",
+    "decker-2007-beyond",
 ];
 
 /// The files that `{file: ..}` or `trace` names in shipped experiments, each by its path as written there, with
