@@ -92,8 +92,8 @@ impl Model {
         match self {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
             // Of jobs: the paper's trees are built balanced, which changes their operations.
-            Self::Tasks | Self::Jobs => 2,
-            Self::Coallocations | Self::Workflows => 1,
+            Self::Tasks | Self::Jobs | Self::Workflows => 2,
+            Self::Coallocations => 1,
         }
     }
 }

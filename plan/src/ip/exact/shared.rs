@@ -308,14 +308,14 @@ impl Offers<'_> {
 
 /// A placement that fits, and the routes of its links.
 #[derive(Clone)]
-struct Found {
+struct FittingPlacement {
     placed: Vec<u32>,
     paths: Vec<Path>,
 }
 
 /// The outcome of a search, or of a part of one.
 enum Verdict {
-    Found(Found),
+    Fits(FittingPlacement),
     /// There is nothing to be found. The notes have the reason.
     Refuted,
     /// The budget ended.
@@ -342,7 +342,7 @@ impl Solver<'_, '_> {
             verdict = self.member_by_member();
         }
         let outcome = match verdict {
-            Verdict::Found(found) => fits(&found.placed, &found.paths, found.paths.len()),
+            Verdict::Fits(found) => fits(&found.placed, &found.paths, found.paths.len()),
             Verdict::Stopped => SharedOutcome::Stopped,
             Verdict::Refuted => {
                 let refused = !self.offers.refused.is_empty();
@@ -385,7 +385,7 @@ impl Solver<'_, '_> {
         let found = Search::new(*ground, &demand, sums, part, &mut watch).run();
         meter.spend(found.nodes);
         match found.plan {
-            Some((placed, paths, _)) => Verdict::Found(Found { placed, paths }),
+            Some((placed, paths, _)) => Verdict::Fits(FittingPlacement { placed, paths }),
             None if found.lower_bound == u64::MAX => Verdict::Refuted,
             None => Verdict::Stopped,
         }
@@ -394,7 +394,7 @@ impl Solver<'_, '_> {
     /// The third step.
     fn member_by_member(&mut self) -> Verdict {
         match self.search(&[], u64::MAX, false) {
-            Verdict::Found(found) => {
+            Verdict::Fits(found) => {
                 self.notes.clear();
                 let RoutingInput { network, links, .. } = self.ground;
                 let candidates = Candidates::listed(self.lists.iter().map(Vec::as_slice));
@@ -413,12 +413,12 @@ impl Solver<'_, '_> {
         &mut self,
         pinned: &mut Vec<u32>,
         leaders: &[Option<usize>],
-        found: Found,
+        found: FittingPlacement,
     ) -> Verdict {
         let member = pinned.len();
         if member == self.lists.len() {
             let taken = self.offers.take(&found.placed);
-            return if taken { Verdict::Found(found) } else { Verdict::Refuted };
+            return if taken { Verdict::Fits(found) } else { Verdict::Refuted };
         }
         let position = |list: &[u32], vertex| list.iter().position(|at| *at == vertex);
         for at in 0..self.lists[member].len() {
@@ -432,12 +432,12 @@ impl Solver<'_, '_> {
             }
             pinned.push(vertex);
             let best = if found.placed[member] == vertex {
-                Verdict::Found(found.clone())
+                Verdict::Fits(found.clone())
             } else {
                 self.ask(pinned)
             };
             let verdict = match best {
-                Verdict::Found(found) => self.improve(pinned, leaders, found),
+                Verdict::Fits(found) => self.improve(pinned, leaders, found),
                 other => other,
             };
             pinned.pop();
