@@ -191,7 +191,7 @@ mod tests {
             ),
             ("\"parents\": [\"a1\"]", "\"parents\": [\"zz\"]", "\"zz\", which is no task"),
             ("\"runtimeInSeconds\": 1.5", "\"runtimeInSeconds\": -1", "0 or more"),
-            ("\"runtimeInSeconds\": 1.5", "\"runtimeInSeconds\": NaN", "line 7"),
+            ("\"runtimeInSeconds\": 1.5", "\"runtimeInSeconds\": NaN", "line 8"),
             ("\"sizeInBytes\": 5", "\"sizeInBytes\": -5", "line 6"),
             (
                 "{\"id\": \"b1\", \"runtimeInSeconds\": 0}",
