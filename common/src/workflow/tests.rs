@@ -1,3 +1,5 @@
+//! Workflows that are wrong, sets that overlap, and cycles, compared with the closure of the graph.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;

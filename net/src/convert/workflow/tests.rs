@@ -1,3 +1,5 @@
+//! Workflows of the wire: what is read, and what is refused with its field.
+
 use super::*;
 use coalloc_plan::Budget;
 use coalloc_plan::workflow::{ScratchTimetables, WorkflowInstance, check};
