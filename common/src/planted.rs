@@ -97,13 +97,21 @@ pub enum Bug {
     ServerEndInclusive,
     /// A hold of a new version gives back the servers of the old version that it does not take.
     OldServersFreed,
+    /// An activity of a synchronous set that has finished is freed before the rest of the set has.
+    MemberFreedEarly,
+    /// When an activity of a synchronous set takes longer, only its own window becomes longer.
+    WidenedForSome,
+    /// Data are sent when they were planned to be sent, although the activity that produces them ends later.
+    TransferTooEarly,
+    /// A report of an activity is acknowledged before it is recorded.
+    ReportUnrecorded,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 44] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -143,6 +151,10 @@ impl Bug {
         Self::ServersChosenAgain,
         Self::ServerEndInclusive,
         Self::OldServersFreed,
+        Self::MemberFreedEarly,
+        Self::WidenedForSome,
+        Self::TransferTooEarly,
+        Self::ReportUnrecorded,
         Self::Canary,
     ];
 
@@ -201,6 +213,16 @@ impl Bug {
             Self::OldServersFreed => {
                 ("RM", "frees servers of the old version at the Hold of the new one")
             }
+            Self::MemberFreedEarly => {
+                ("planner", "frees an activity of a set that has ended before the set has")
+            }
+            Self::WidenedForSome => {
+                ("planner", "prolongs one activity of a set and not the others")
+            }
+            Self::TransferTooEarly => {
+                ("planner", "sends data at the planned time although they are produced later")
+            }
+            Self::ReportUnrecorded => ("GRC", "acknowledges a report before recording it"),
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }

@@ -12,10 +12,13 @@
 //! A [`Workflow`] is what was written down. [`WorkflowGraph::new`] checks it and contracts every
 //! synchronous set to one node; planners work on the graph.
 //!
+//! What users report while it runs is in `progress`.
+//!
 //! Left out: the conversion from the wire, which is in `net::convert`; ranks and plans, which are in
 //! `plan::workflow`; activities whose number of CPUs may vary ("modable").
 
 mod graph;
+mod progress;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +31,7 @@ use crate::time::{Span, Time};
 use crate::{Amount, ResourceKind, SiteName};
 
 pub use self::graph::{Node, WorkflowGraph};
+pub use self::progress::{ActivityEvent, ActivityReport, Progress, ReportedProgress};
 
 /// How long an activity runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -132,6 +132,7 @@ fn run(name: WorkflowPlannerName, activities: usize, members: usize, count: usiz
             graph: &graph,
             slot: SLOT,
             options: WorkflowOptions::default(),
+            kept: None,
         };
         free.forget_before(ready);
         let begun = cpu_time();

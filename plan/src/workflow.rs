@@ -17,9 +17,10 @@
 //!
 //! * `answer` has what a planner returns.
 //! * `scratch` has the timetables with their undo log, `network` finds routes for transfers.
-//! * [`rank`] orders the nodes; `partial` is a schedule in the making, which places data and single activities.
+//! * [`rank`] orders the nodes; `kept` says which of them are placed already; `partial` is a schedule in the making, which places data and single activities.
 //! * `heft_sync`, `backtracking` and `set_search` (with `set_frames`) place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
+//! * [`revise`] changes a schedule that is booked, when activities end early or late or fail.
 //! * [`critical`] says what the end of a schedule waits for.
 //!
 //! All times of a schedule are multiples of the instance's slot. A plan is a hint; the resource managers
@@ -32,9 +33,11 @@ mod backtracking;
 pub mod check;
 pub mod critical;
 mod heft_sync;
+mod kept;
 mod network;
 mod partial;
 pub mod rank;
+pub mod revise;
 mod scratch;
 mod set_frames;
 mod set_search;
@@ -44,6 +47,7 @@ pub use answer::{
 };
 pub use backtracking::PrintedBacktracking;
 pub use heft_sync::HeftSync;
+pub use kept::{KeptPart, RefusedSegment};
 pub use scratch::{ResourceNumber, ScratchTimetables};
 pub use set_search::SetSearch;
 
@@ -92,6 +96,8 @@ pub struct WorkflowInstance<'a> {
     pub slot: Span,
     /// What the planner may vary.
     pub options: WorkflowOptions,
+    /// What is placed already and stays so; the planner places the rest. `None`: nothing is.
+    pub kept: Option<&'a KeptPart>,
 }
 
 /// A planner of workflows.

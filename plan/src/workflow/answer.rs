@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::topology::Direction;
 use coalloc_common::workflow::Workflow;
 use coalloc_common::{
     Amount, BitsPerSecond, Refusal, RmName, Segment, Span, Time, Topology, VertexIndex, Window,
@@ -77,38 +78,74 @@ impl Schedule {
         topology: &Topology,
         workflow: &Workflow,
     ) -> BTreeMap<RmName, Vec<Segment>> {
-        let mut amounts: BTreeMap<(RmName, Segment), u64> = BTreeMap::new();
-        let mut add = |rm: &RmName, resource: &coalloc_common::ResourceId, window, amount: u64| {
-            let key = Segment { resource: resource.clone(), amount: Amount(0), window };
-            *amounts.entry((rm.clone(), key)).or_default() += amount;
-        };
-        for (activity, placed) in workflow.activities.iter().zip(&self.activities) {
-            let demand = activity.demand();
-            for of in topology.vertex(placed.site).resources() {
-                let wanted = demand.amount(of.kind).0;
-                if wanted > 0 {
-                    add(of.rm, of.resource, placed.window, wanted);
-                }
-            }
-        }
-        let transfers = self.transfers.iter().map(|one| (&one.route, one.rate, one.window));
-        let channels =
-            workflow.channels.iter().zip(&self.channels).filter_map(|(channel, route)| {
-                let placed = self.activities.get(channel.from)?;
-                Some((route, channel.bandwidth, placed.window))
-            });
-        for (route, rate, window) in transfers.chain(channels) {
-            for (edge, direction) in route {
-                let edge = topology.edge(*edge);
-                add(&edge.rm, edge.resource(*direction), window, rate.0);
-            }
-        }
-        let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
-        for ((rm, key), amount) in amounts {
-            segments.entry(rm).or_default().push(Segment { amount: Amount(amount), ..key });
-        }
-        segments
+        let activities = self.activities.iter().enumerate();
+        let activities = activities
+            .flat_map(|(index, placed)| activity_segments(topology, workflow, index, *placed));
+        let transfers = self.transfers.iter();
+        let transfers = transfers.flat_map(|transfer| transfer_segments(topology, transfer));
+        let channels = workflow.channels.iter().zip(&self.channels);
+        let channels = channels.filter_map(|(channel, route)| {
+            let placed = self.activities.get(channel.from)?;
+            Some(route_segments(topology, route, channel.bandwidth, placed.window))
+        });
+        sum_of_equal(activities.chain(transfers).chain(channels.flatten()))
     }
+}
+
+/// What an activity takes where it is placed.
+pub(super) fn activity_segments(
+    topology: &Topology,
+    workflow: &Workflow,
+    activity: usize,
+    PlacedActivity { site, window }: PlacedActivity,
+) -> Vec<(RmName, Segment)> {
+    let demand = workflow.activities[activity].demand();
+    let resources = topology.vertex(site).resources();
+    let taken = resources.filter_map(|of| {
+        let amount = demand.amount(of.kind);
+        let segment = Segment { resource: of.resource.clone(), amount, window };
+        (amount.0 > 0).then(|| (of.rm.clone(), segment))
+    });
+    taken.collect()
+}
+
+/// What a transfer takes.
+pub(super) fn transfer_segments(
+    topology: &Topology,
+    transfer: &Transfer,
+) -> Vec<(RmName, Segment)> {
+    route_segments(topology, &transfer.route, transfer.rate, transfer.window)
+}
+
+/// What a rate takes on every edge of a route.
+pub(super) fn route_segments(
+    topology: &Topology,
+    route: &Route,
+    rate: BitsPerSecond,
+    window: Window,
+) -> Vec<(RmName, Segment)> {
+    let of = |(edge, direction): &(coalloc_common::EdgeIndex, Direction)| {
+        let edge = topology.edge(*edge);
+        let resource = edge.resource(*direction).clone();
+        (edge.rm.clone(), Segment { resource, amount: rate.into(), window })
+    };
+    route.iter().map(of).collect()
+}
+
+/// Adds up segments of one resource and one window.
+pub(super) fn sum_of_equal(
+    all: impl IntoIterator<Item = (RmName, Segment)>,
+) -> BTreeMap<RmName, Vec<Segment>> {
+    let mut amounts: BTreeMap<(RmName, Segment), u64> = BTreeMap::new();
+    for (rm, segment) in all {
+        let key = Segment { amount: Amount(0), ..segment };
+        *amounts.entry((rm, key)).or_default() += segment.amount.0;
+    }
+    let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+    for ((rm, key), amount) in amounts {
+        segments.entry(rm).or_default().push(Segment { amount: Amount(amount), ..key });
+    }
+    segments
 }
 
 /// How much work an answer took.

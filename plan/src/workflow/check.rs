@@ -39,16 +39,31 @@ pub fn verify_graph(
     workflow: &Workflow,
     schedule: &Schedule,
 ) -> Result<(), String> {
+    verify_revised(topology, workflow, schedule, &BTreeSet::new())
+}
+
+/// Checks all but the amounts of a schedule that was revised while it ran: activities that have ended may have
+/// done so sooner than planned.
+///
+/// # Errors
+/// A sentence that says what is wrong.
+pub fn verify_revised(
+    topology: &Topology,
+    workflow: &Workflow,
+    schedule: &Schedule,
+    ended: &BTreeSet<usize>,
+) -> Result<(), String> {
     let Schedule { activities, transfers, channels } = schedule;
     if activities.len() != workflow.activities.len() || channels.len() != workflow.channels.len() {
         return Err("not every activity or channel is placed".to_owned());
     }
-    for (activity, placed) in workflow.activities.iter().zip(activities) {
+    for (index, (activity, placed)) in workflow.activities.iter().zip(activities).enumerate() {
         let name = &activity.name;
         let place = topology.vertex(placed.site);
         let mips = place.compute.as_ref().ok_or(format!("{name} runs where no CPUs are"))?.mips;
         let duration = activity.work.duration_at(&place.name, mips);
-        let enough = duration.is_some_and(|duration| duration <= placed.window.length());
+        let enough =
+            duration.is_some_and(|it| it <= placed.window.length() || ended.contains(&index));
         if !enough || !activity.may_run_at(&place.name) {
             return Err(format!("{name} cannot run at {} in {:?}", place.name, placed.window));
         }

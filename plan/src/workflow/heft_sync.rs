@@ -76,10 +76,17 @@ pub(super) fn plan_nodes<'a>(
         Ok(partial) => partial,
         Err(refusal) => return refused(refusal),
     };
-    let order = Ranks::new(instance).order;
+    let order = order_of_open(instance);
     let failed = order.into_iter().find_map(|node| place(&mut partial, node).err());
     let (schedule, effort) = partial.finish();
     WorkflowAnswer { outcome: failed.map_or(Ok(schedule), Err), effort }
+}
+
+/// The nodes that are to be placed, by falling rank.
+pub(super) fn order_of_open(instance: &WorkflowInstance<'_>) -> Vec<usize> {
+    let mut order = Ranks::new(instance).order;
+    order.retain(|node| PartialSchedule::is_open(instance, *node));
+    order
 }
 
 /// Why an instance can have no schedule, whatever is free: an activity fits nowhere, an item lies at no
@@ -98,6 +105,10 @@ pub(super) fn hopeless(instance: &WorkflowInstance<'_>) -> Option<Box<WorkflowRe
             let refusal = Refusal::new(Reason::UnknownResource, detail);
             return refuse(item.consumers.clone(), refusal, None);
         }
+    }
+    // What is kept may be longer or shorter than what it was planned for, and has its end already.
+    if instance.kept.is_some() {
+        return None;
     }
     // An activity that fits nowhere is refused by the partial schedule, which knows groups too.
     let least = least_length(instance).ok()?;

@@ -15,11 +15,11 @@ use coalloc_common::{
     Window,
 };
 
-use super::WorkflowInstance;
 use super::answer::{PlacedActivity, Schedule, Transfer, WorkflowEffort, WorkflowRefusal};
 use super::network::{TransferDemand, TransferNetwork};
 use super::rank::{allowed_sites, is_initial};
 use super::scratch::{ScratchTimetables, slot_ceil, slots_up};
+use super::{KeptPart, WorkflowInstance};
 use crate::{Budget, Route};
 
 /// Parts of the widest rate at which a transfer without a rate of its own is tried: 1, 1/2, 1/4, 1/8.
@@ -73,7 +73,7 @@ impl<'a> PartialSchedule<'a> {
         instance: &WorkflowInstance<'a>,
         scratch: &'a mut ScratchTimetables,
     ) -> Result<Self, Box<WorkflowRefusal>> {
-        let WorkflowInstance { topology, workflow, graph, slot, options } = *instance;
+        let WorkflowInstance { topology, workflow, graph, slot, options, kept } = *instance;
         let network = TransferNetwork::new(topology, scratch, options.route_edges(), slot);
         let choices = workflow.activities.iter().map(|activity| {
             allowed_sites(instance, activity)
@@ -82,7 +82,9 @@ impl<'a> PartialSchedule<'a> {
         });
         let mut sites: Vec<Vec<SiteChoice>> = choices.collect();
         share_sites(&mut sites, &graph.site_group);
-        if let Some(nowhere) = sites.iter().position(Vec::is_empty) {
+        let kept = kept.cloned().unwrap_or_else(|| KeptPart::nothing(workflow));
+        let is_open = |at: &usize| kept.activities[*at].is_none();
+        if let Some(nowhere) = (0..sites.len()).filter(is_open).find(|at| sites[*at].is_empty()) {
             let name = &workflow.activities[nowhere].name;
             let detail = format!(
                 "{name} can run at no site: none that it may use has {} CPUs and all else that it needs",
@@ -98,11 +100,11 @@ impl<'a> PartialSchedule<'a> {
             network,
             sites,
             demands: workflow.activities.iter().map(|activity| activity.demand()).collect(),
-            placed: vec![None; workflow.activities.len()],
-            group_site: BTreeMap::new(),
-            channels: vec![Route::new(); workflow.channels.len()],
-            transfers: Vec::new(),
-            arrivals: BTreeMap::new(),
+            group_site: kept.group_sites(graph),
+            arrivals: kept.arrivals(),
+            placed: kept.activities,
+            channels: kept.channels,
+            transfers: kept.transfers,
             changes: Vec::new(),
             begin,
             scratch,
@@ -170,9 +172,9 @@ impl<'a> PartialSchedule<'a> {
     /// Where an item comes from, and from when on it is there.
     pub(super) fn source(&self, item: usize) -> Option<(VertexIndex, Time)> {
         match &self.instance.workflow.data[item].source {
-            DataSource::Activity(producer) => {
-                self.placed[*producer].map(|placed| (placed.site, placed.window.end()))
-            }
+            // What was produced before anything may begin is as good as there from the beginning.
+            DataSource::Activity(producer) => self.placed[*producer]
+                .map(|placed| (placed.site, placed.window.end().max(self.ready()))),
             DataSource::Site(name) => {
                 let site = self.instance.topology.find_vertex(name)?;
                 Some((site, self.ready()))
@@ -180,9 +182,17 @@ impl<'a> PartialSchedule<'a> {
         }
     }
 
-    /// When the workflow is ready, on the grid of slots.
+    /// When what is to be placed may begin, on the grid of slots.
     pub(super) fn ready(&self) -> Time {
-        slot_ceil(self.instance.workflow.ready, self.slot())
+        let ready = self.instance.workflow.ready;
+        let begin = self.instance.kept.map_or(ready, |kept| kept.not_before.max(ready));
+        slot_ceil(begin, self.slot())
+    }
+
+    /// Whether a node is to be placed, and is not kept.
+    pub(super) fn is_open(instance: &WorkflowInstance<'_>, node: usize) -> bool {
+        let members = &instance.graph.nodes[node].members;
+        instance.kept.is_none_or(|kept| members.iter().any(|one| kept.activities[*one].is_none()))
     }
 
     /// The items that activities need, by their sources' ends and then in the order of the workflow.

@@ -17,9 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Reason, VertexIndex};
 
 use super::answer::{WorkflowAnswer, WorkflowEffort, WorkflowRefusal};
-use super::heft_sync::hopeless;
+use super::heft_sync::{hopeless, order_of_open};
 use super::partial::{Mark, PartialSchedule};
-use super::rank::Ranks;
 use super::scratch::ScratchTimetables;
 use super::set_frames::{Placement, place_set};
 use super::{WorkflowInstance, WorkflowPlanner};
@@ -49,7 +48,7 @@ impl WorkflowPlanner for SetSearch {
             Ok(partial) => partial,
             Err(refusal) => return refused(refusal),
         };
-        let order = Ranks::new(instance).order;
+        let order = order_of_open(instance);
         let marks = Vec::with_capacity(order.len());
         let mut search = WorkflowSearch { partial, order, marks, forbidden: BTreeMap::new() };
         let failed = search.run(budget);

@@ -182,6 +182,7 @@ impl<'a> World<'a> {
             graph: &graph,
             slot: SLOT,
             options: self.options(),
+            kept: None,
         };
         let budget =
             Budget { nodes: self.settings.placements, solver_time: Span::ZERO, stop: &self.stop };
@@ -237,7 +238,7 @@ impl<'a> World<'a> {
         graph: &'b WorkflowGraph,
     ) -> WorkflowInstance<'b> {
         let (topology, options) = (self.topology, self.options());
-        WorkflowInstance { topology, workflow, graph, slot: SLOT, options }
+        WorkflowInstance { topology, workflow, graph, slot: SLOT, options, kept: None }
     }
 
     /// Books a schedule for good.

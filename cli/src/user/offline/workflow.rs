@@ -70,6 +70,7 @@ impl Federation {
             graph: &parsed.graph,
             slot: limits::WORKFLOW_SLOT,
             options: options.options,
+            kept: None,
         }
     }
 }

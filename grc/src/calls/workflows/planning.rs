@@ -189,6 +189,7 @@ impl WorkflowSearch {
             graph: &parsed.graph,
             slot: limits::WORKFLOW_SLOT,
             options: options.options,
+            kept: None,
         };
         options.planner.planner().plan(&instance, &mut self.timetables, &budget)
     }

@@ -78,6 +78,7 @@ fn a_file_becomes_a_workflow_and_its_plan_goes_to_the_wire_and_back() {
         graph: &parsed.graph,
         slot: limits::WORKFLOW_SLOT,
         options: WorkflowOptions::default(),
+        kept: None,
     };
     let options = workflow_options(None).unwrap();
     let answer = options.planner.planner().plan(&instance, &mut free, &budget);
