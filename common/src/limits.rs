@@ -103,6 +103,9 @@ pub const REPLAN_PAUSE_MAX: Span = Span::from_millis(500);
 /// RM reports. A single refusal may come from a rival's hold that is gone by now. A second one, after the RM has
 /// again reported enough, shows that the reported availability is too high.
 pub const REFUSALS_BELIEVED: usize = 2;
+/// Most reports about one reservation: four of each activity of the largest workflow. Each is kept for as long as the
+/// reservation is known, in some hundred bytes. Any further report is refused.
+pub const REPORTS_MAX: usize = 16_384;
 /// Most changes of one reservation, including refused ones: one every ten minutes for a month. The outcome of each
 /// change is kept for as long as the reservation is known, in some hundred bytes, because a change that is sent twice
 /// must not be made twice. Any further change is refused.

@@ -146,6 +146,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         }
         CoordinatorRecord::Intent { reservation, .. }
         | CoordinatorRecord::ChangeRefused { reservation, .. }
+        | CoordinatorRecord::Reported { reservation, .. }
         | CoordinatorRecord::ParentHoldOpened { reservation, .. }
         | CoordinatorRecord::ReplacedForParent { reservation, .. }
         | CoordinatorRecord::Superseded { reservation, .. }
@@ -230,6 +231,10 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let what = "the change is refused; the version that was booked stays".into();
             let new = Change::new(State::Confirmed, what, *at).booked(*version);
             Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Reported { report, by, version, at, .. } => {
+            let what = format!("{by} reports: {}", reported(&report.text));
+            Change::new(State::Confirmed, what, *at).booked(*version)
         }
         CoordinatorRecord::Decided {
             txn,
