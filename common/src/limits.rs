@@ -304,6 +304,14 @@ pub const WORKFLOW_DEADLINE_DEFAULT: Span = Span::from_secs(7 * 86_400);
 pub const WORKFLOW_SLOT: Span = Span::from_secs(1);
 /// Time between a workflow's planning and its first segment: that of one long planning and two rounds of messages.
 pub const WORKFLOW_LEAD: Span = Span::from_secs(10);
+/// When a workflow is planned again after a refusal, what stays of its plan begins no sooner than this from then: time
+/// for two rounds of messages.
+pub const WORKFLOW_KEPT_LEAD: Span = Span::from_secs(2);
+/// First backoff before a workflow is revised by its reports again, because another change was under way or planning
+/// was busy; it doubles each time. It is about the time that a change takes.
+pub const REVISION_PAUSE: Span = Span::from_millis(50);
+/// Longest such backoff.
+pub const REVISION_PAUSE_MAX: Span = Span::from_secs(5);
 /// Longest planning of one workflow.
 pub const WORKFLOW_PLANNING_MAX: Span = Span::from_secs(5);
 /// Placements that a workflow's planning takes at normal priority: about 50 ms. A planning that needs more goes on

@@ -56,9 +56,9 @@ mod record;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
-mod reports;
 #[cfg(test)]
 mod report_tests;
+mod reports;
 pub(crate) mod reservation;
 mod retrying;
 #[cfg(test)]

@@ -153,7 +153,7 @@ fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), Inv
 }
 
 /// The old version until `cut`, and the new one from then on; adjacent equal segments are merged into one.
-fn joined(
+pub(crate) fn joined(
     old: &BTreeMap<RmName, Vec<Segment>>,
     cut: Time,
     mut new: BTreeMap<RmName, Vec<Segment>>,
@@ -227,7 +227,8 @@ impl GrcService {
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
         let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
         let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
-        self.change_end(end, &id, &change)
+        let known = self.change_end(end, &id, &change)?;
+        Ok(self.shown(&known))
     }
 
     /// The current booking under an id, which is the reservation's or its request's.
@@ -313,15 +314,18 @@ impl GrcService {
         Ok((planned.unreachable, Ok(candidates)))
     }
 
-    /// The answer to a call whose conversation about a change has ended.
+    /// The reservation that a conversation about a change ends with.
+    ///
+    /// # Errors
+    /// The status that the call ends with.
     pub(crate) fn change_end(
         &self,
         end: ChangeEnd,
         id: &ReservationId,
         change: &RequestId,
-    ) -> Result<v1::Reservation, Status> {
+    ) -> Result<Box<Reservation>, Status> {
         Err(match end {
-            ChangeEnd::Stands(known) => return Ok(self.shown(&known)),
+            ChangeEnd::Stands(known) => return Ok(known),
             ChangeEnd::OtherContent => status::other_content("change", change.as_str()),
             ChangeEnd::DiskFull => status::disk_full("nothing was changed"),
             ChangeEnd::BrokenOff => status::broken_off("the planning of this change"),
@@ -379,7 +383,7 @@ fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
         return Some(("task", text));
     }
     if workflow::is_workflow(notes) {
-        let text = "it is a workflow, and workflows are not changed: release it and submit another";
+        let text = "it is a workflow: report what happens to its activities, or revise it (ReviseWorkflow)";
         return Some(("workflow", text));
     }
     let text = "it is an allocation of servers, and allocations are not changed: release it and allocate again";

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::workflow::{ActivityEvent, ActivityReport};
 use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId};
 use coalloc_ledger::Entry;
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
@@ -200,6 +201,26 @@ impl Change<'_> {
     fn booked(self, version: u32) -> Self {
         Self { version, ..self }
     }
+}
+
+/// What a report says, for people.
+fn reported(text: &str) -> String {
+    let Ok(report) = serde_json::from_str::<ActivityReport>(text) else {
+        return "a report of another release".to_owned();
+    };
+    let ActivityReport { activity, event, at, excluded } = report;
+    let what = match event {
+        ActivityEvent::Started => "has begun".to_owned(),
+        ActivityEvent::Finished => "has ended".to_owned(),
+        ActivityEvent::Failed => "has failed".to_owned(),
+        ActivityEvent::NeedsUntil(until) => format!("needs until {until}"),
+    };
+    let sites: Vec<&str> = excluded.iter().map(|site| site.as_str()).collect();
+    let not_at = match sites.is_empty() {
+        true => String::new(),
+        false => format!(", and must not run again at {}", sites.join(", ")),
+    };
+    format!("{activity} {what} ({at}){not_at}")
 }
 
 /// The state change that a record makes, for an attempt or reservation of this owner.
