@@ -245,6 +245,15 @@ impl Federation {
         problem.clone_into(&mut entry.problem);
     }
 
+    /// Which of these RMs cannot be used now: they do not answer, or are not configured any more.
+    pub fn unusable<'a>(&self, rms: impl IntoIterator<Item = &'a RmName>) -> Vec<RmName> {
+        self.read_known(|known| {
+            let usable =
+                |rm: &&RmName| known.get(*rm).is_some_and(|known| known.problem.is_empty());
+            rms.into_iter().filter(|rm| !usable(rm)).cloned().collect()
+        })
+    }
+
     /// The status of every configured RM.
     #[must_use]
     pub fn statuses(&self) -> Vec<v1::ResourceManagerStatus> {

@@ -304,10 +304,8 @@ impl GrcService {
             }
             Candidate {
                 segments,
-                order: Vec::new(),
                 details: kept::co_allocation(&wire).into(),
-                one_way: false,
-                servers: BTreeMap::new(),
+                ..Candidate::default()
             }
         });
         let candidates = candidates.collect();

@@ -362,10 +362,8 @@ mod tests {
         };
         let booked = Candidate {
             segments: [(rm.clone(), vec![segment])].into(),
-            order: Vec::new(),
             details: kept::task(&kept).into(),
-            one_way: false,
-            servers: BTreeMap::new(),
+            ..Candidate::default()
         };
         let again = again(&booked, std::slice::from_ref(&rm), at(40));
         let rest = &again.segments[&rm];

@@ -203,7 +203,7 @@ impl Revision {
         let kept = Some(&self.kept);
         let answer = match self.kept_end().filter(|end| *end > deadline) {
             Some(end) => {
-                let detail = format!("what runs ends at {end}, after the deadline, {deadline}");
+                let detail = format!("what stays ends at {end}, after the deadline, {deadline}");
                 refused(Refusal::new(Reason::OutsideHorizon, detail))
             }
             None => {

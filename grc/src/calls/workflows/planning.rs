@@ -286,11 +286,9 @@ impl WorkflowSearch {
             (None, Ok(_)) => Err(Refusal::new(Reason::NoRoute, "the planner found nothing to try")),
             (Some(plan), Ok(_)) => Ok(Candidate {
                 segments,
-                order: Vec::new(),
-                one_way: false,
                 details: kept::workflow(plan, wire.effort.unwrap_or_default(), None, Some(request))
                     .into(),
-                servers: BTreeMap::new(),
+                ..Candidate::default()
             }),
         };
         PlannedWorkflow { answer: wire, candidate }

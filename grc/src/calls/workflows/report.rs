@@ -103,10 +103,8 @@ impl GrcService {
         let ParsedReport { reservation, report, by } = self.parse_report(&wire).await?;
         let (id, own) = (report.id.clone(), reservation.clone());
         let input = |token| CoordinatorInput::Report { reservation: own, report, by, token };
-        match self.handle.call(input).await? {
-            ReportEnd::Recorded(number) => {
-                tracing::info!(%reservation, report = %id, number, "report recorded");
-            }
+        let number = match self.handle.call(input).await? {
+            ReportEnd::Recorded(number) => number,
             ReportEnd::OtherContent => return Err(status::other_content("report", id.as_str())),
             ReportEnd::Unknown => return Err(status::not_found("workflow", &wire.id)),
             ReportEnd::NotConfirmed(_) => {
@@ -119,9 +117,19 @@ impl GrcService {
                 return Err(status::precondition("reports_spent", &wire.id, text));
             }
             ReportEnd::DiskFull => return Err(status::disk_full("nothing was recorded")),
+        };
+        tracing::info!(%reservation, report = %id, number, "report recorded");
+        let revision = self.revise_soon(&reservation).await.ok();
+        let answer = self.reported(reservation.as_str(), revision).await?;
+        let is_nothing =
+            |revision: &v1::WorkflowRevision| revision.state() == v1::RevisionState::Nothing;
+        if answer.revision.as_ref().is_some_and(is_nothing)
+            && let Some(earlier) = self.revision_after(&reservation, number).await?
+        {
+            // The report was sent again: it gets the answer that it had.
+            return Ok(v1::ReportActivityResponse { revision: Some(earlier), ..answer });
         }
-        let revision = self.revise_soon(&reservation).await;
-        self.reported(reservation.as_str(), revision.ok()).await
+        Ok(answer)
     }
 
     /// The answer to a report that is recorded. `revision` is what came of it; `None`: that is not known yet.
@@ -143,6 +151,23 @@ impl GrcService {
             revision: Some(revision.unwrap_or_else(under_way)),
             version: known.version,
         })
+    }
+
+    /// What came of the last revision, if it followed the report of this number or a later one.
+    async fn revision_after(
+        &self,
+        id: &ReservationId,
+        number: usize,
+    ) -> Result<Option<v1::WorkflowRevision>, Status> {
+        let id = id.clone();
+        let look = move |coordinator: &Coordinator| coordinator.find(id.as_str()).cloned();
+        let known = self.handle.read(look).await?;
+        let followed = |known: &Reservation| {
+            let id = known.change.as_ref()?.id.as_str().strip_prefix(REPORTS)?;
+            id.split_once('.')?.0.parse::<usize>().ok()
+        };
+        let known = known.filter(|known| followed(known).is_some_and(|round| round >= number));
+        Ok(known.as_ref().and_then(workflow::revision))
     }
 
     /// Reads a report. One that is known is taken as it is: what it says was right when it came.

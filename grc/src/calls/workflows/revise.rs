@@ -210,6 +210,12 @@ fn wish(
     }
     let deadline = wire.deadline.as_ref().map(|time| time_from_wire("deadline", time));
     let deadline = deadline.transpose()?;
+    let end = version.plan.window.as_ref().and_then(|window| window.end.as_ref());
+    let end = end.map(|end| time_from_wire("end", end)).transpose()?;
+    if deadline.zip(end).is_some_and(|(deadline, end)| deadline < end) {
+        // What has not begun may have to make way for the earlier deadline.
+        again.extend(0..activities.len());
+    }
     if let Some(deadline) = deadline
         && (deadline <= now || deadline.since(now) > limits::DURATION_MAX)
     {

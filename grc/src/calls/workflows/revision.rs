@@ -123,9 +123,11 @@ impl GrcService {
         let federation = self.federation.settled().await;
         let parsed = on_federation(&version, &federation)?;
         let times = self.revision_times();
-        let search = RevisionSearch::new(federation, version, parsed, wish, times);
+        let mut search = RevisionSearch::new(federation, version, parsed, wish, times);
         let window = search.window()?;
         let believed = self.pictures.believed(window).await;
+        // Asking for profiles shows who is silent.
+        search.silent = self.federation.unusable(search.version.segments.keys());
         let time = limits::WORKFLOW_PLANNING_MAX;
         let quick = move |stop: &AtomicBool| {
             let planned =
@@ -180,6 +182,8 @@ struct RevisionSearch {
     version: BookedVersion,
     parsed: ParsedVersion,
     order: RevisionOrder,
+    /// Resource managers of the version that do not answer now.
+    silent: Vec<RmName>,
 }
 
 impl RevisionSearch {
@@ -200,7 +204,7 @@ impl RevisionSearch {
             excluded_of: parsed.excluded_of.clone(),
             again: wish.again.clone(),
         };
-        Self { federation, version, parsed, order }
+        Self { federation, version, parsed, order, silent: Vec::new() }
     }
 
     fn instance(&self) -> WorkflowInstance<'_> {
@@ -302,7 +306,8 @@ impl RevisionSearch {
         for (rm, past) in &revision.past {
             segments.entry(rm.clone()).or_default().extend(past.iter().cloned());
         }
-        let segments = with_booked_past(&self.version.segments, self.order.now, segments);
+        let mut segments = with_booked_past(&self.version.segments, self.order.now, segments);
+        let left_out = self.leave_out(&mut segments);
         if let Some(refused) = too_many(&segments) {
             return self.refused(*refused, revised);
         }
@@ -310,15 +315,9 @@ impl RevisionSearch {
         let planner = self.parsed.options.planner.name();
         let plan = workflow_version_to_wire(topology, parsed, planner, schedule, &segments);
         debug_assert_eq!(plan.digest, plan_digest(&segments), "the digest is of all segments");
-        let request = self.kept_request(revision);
+        let request = self.kept_request(revision, &left_out);
         let details = kept::workflow(&plan, effort, Some(revised.clone()), Some(&request)).into();
-        let candidate = Candidate {
-            segments,
-            order: Vec::new(),
-            one_way: false,
-            details,
-            servers: BTreeMap::new(),
-        };
+        let candidate = Candidate { segments, details, left_out, ..Candidate::default() };
         PlannedRevision {
             revised: revised.clone(),
             plan: Some(plan),
@@ -328,8 +327,20 @@ impl RevisionSearch {
         }
     }
 
+    /// Leaves out resource managers that do not answer and of which nothing is needed any more. What they have is
+    /// released once they answer.
+    fn leave_out(&self, segments: &mut BTreeMap<RmName, Vec<Segment>>) -> Vec<RmName> {
+        let is_over = |segment: &Segment| segment.window.end() <= self.order.cut;
+        let is_needed =
+            |rm: &RmName| segments.get(rm).is_some_and(|segments| !segments.iter().all(is_over));
+        let left_out: Vec<RmName> =
+            self.silent.iter().filter(|rm| !is_needed(rm)).cloned().collect();
+        segments.retain(|rm, _| !left_out.contains(rm));
+        left_out
+    }
+
     /// What later revisions need.
-    fn kept_request(&self, revision: &Revision) -> KeptRequest {
+    fn kept_request(&self, revision: &Revision, left_out: &[RmName]) -> KeptRequest {
         let old = &self.version.request;
         let deadline = Some(time_to_wire(revision.workflow.deadline));
         let own = self.parsed.parsed.workflow.activities.iter().zip(&old.workflow.activities);
@@ -340,7 +351,7 @@ impl RevisionSearch {
                 further.filter(|site| !wire.excluded.contains(site)).collect();
             (!further.is_empty()).then(|| (new.name.to_string(), further))
         });
-        let past = revision.past.iter();
+        let past = revision.past.iter().filter(|(rm, _)| !left_out.contains(rm));
         let past = past.flat_map(|(rm, segments)| segments_to_wire(Some(rm), segments));
         KeptRequest {
             workflow: v1::Workflow { deadline, ..old.workflow.clone() },
