@@ -123,7 +123,7 @@ impl GrcService {
     ) -> Result<PlannedWorkflow, Status> {
         let federation = self.federation.settled().await;
         let lead = self.pictures.settings().lead.max(limits::WORKFLOW_LEAD);
-        let soonest = self.handle.now().wall.saturating_add(lead);
+        let soonest = self.handle.now().wall.saturating_add(lead).next_second();
         // Errors of the request are reported before any RM is asked.
         let admission = traces::part("admission");
         let admitted = admit(request, options, &federation, soonest)?;
