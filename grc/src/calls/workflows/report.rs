@@ -9,7 +9,7 @@
 //!
 //! Left out: what a revision changes, see [`super::revision`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::workflow::{ActivityEvent, ActivityReport};
@@ -197,20 +197,11 @@ impl GrcService {
         let version = self.booked_version(&wire.id).await?;
         let now = self.handle.now().wall;
         let report = activity_report(wire, &version, now).map_err(invalid)?;
-        self.check_sites(&report).await?;
+        let excluded = self.site_names("excluded", &wire.excluded).await?;
+        let report = ActivityReport { excluded, ..report };
         let text = serde_json::to_string(&report);
         let text = text.map_err(|error| status::internal(error.to_string()))?;
         Ok(ParsedReport { reservation, report: Report { id, content, text }, by })
-    }
-
-    /// Checks the sites that a report excludes.
-    async fn check_sites(&self, report: &ActivityReport) -> Result<(), Status> {
-        let federation = self.federation.settled().await;
-        let sites = report.excluded.iter().enumerate();
-        for (index, site) in sites {
-            federation.check_site(&format!("excluded[{index}]"), site)?;
-        }
-        Ok(())
     }
 
     /// Has a workflow revised by its reports, and waits for what comes of it.
@@ -351,7 +342,7 @@ fn refused_for_good(change: &Change) -> Option<v1::WorkflowRevision> {
     for_good.then(|| refused(refusal_to_wire(refusal), change.id.to_string()))
 }
 
-/// A report, checked against the version that is booked.
+/// A report, checked against the version that is booked, but for the sites that it excludes.
 fn activity_report(
     wire: &v1::ReportActivityRequest,
     version: &BookedVersion,
@@ -409,6 +400,5 @@ fn activity_report(
         let allowed = "nothing, unless `event` is FAILED";
         return Err(InvalidField::new("excluded", wire.excluded.len(), allowed));
     }
-    let excluded = super::revise::site_names("excluded", &wire.excluded)?;
-    Ok(ActivityReport { activity, event, at, excluded })
+    Ok(ActivityReport { activity, event, at, excluded: BTreeSet::new() })
 }

@@ -111,12 +111,29 @@ impl GrcService {
         version: &BookedVersion,
     ) -> Result<RevisionWish, Status> {
         let now = self.handle.now().wall;
+        let excluded = self.site_names("excluded", &wire.excluded).await?;
         let wish = wish(wire, version, now).map_err(|error| status::invalid(&error))?;
+        Ok(RevisionWish { excluded, ..wish })
+    }
+
+    /// Sites of the federation, each of which is named once.
+    pub(super) async fn site_names(
+        &self,
+        field: &str,
+        texts: &[String],
+    ) -> Result<BTreeSet<VertexName>, Status> {
         let federation = self.federation.settled().await;
-        for (index, site) in wish.excluded.iter().enumerate() {
-            federation.check_site(&format!("excluded[{index}]"), site)?;
+        let mut names = BTreeSet::new();
+        for (index, text) in texts.iter().enumerate() {
+            let field = format!("{field}[{index}]");
+            let name = VertexName::parse(&field, text).map_err(|error| status::invalid(&error))?;
+            federation.check_site(&field, &name)?;
+            if !names.insert(name) {
+                let error = InvalidField::new(field, InvalidField::quoted(text), "each site once");
+                return Err(status::invalid(&error));
+            }
         }
-        Ok(wish)
+        Ok(names)
     }
 
     /// Plans a revision and holds nothing.
@@ -193,6 +210,7 @@ fn change_id(text: &str) -> Result<RequestId, InvalidField> {
     RequestId::parse("change_id", text)
 }
 
+/// What a call wants, but for the sites.
 fn wish(
     wire: &v1::ReviseWorkflowRequest,
     version: &BookedVersion,
@@ -222,14 +240,5 @@ fn wish(
         let allowed = format!("later than now, {now}, by at most {}", limits::DURATION_MAX);
         return Err(InvalidField::new("deadline", deadline, allowed));
     }
-    Ok(RevisionWish { excluded: site_names("excluded", &wire.excluded)?, again, deadline })
-}
-
-/// Names of sites, which are not looked up.
-pub(super) fn site_names(
-    field: &str,
-    texts: &[String],
-) -> Result<BTreeSet<VertexName>, InvalidField> {
-    let all = texts.iter().enumerate();
-    all.map(|(index, text)| VertexName::parse(&format!("{field}[{index}]"), text)).collect()
+    Ok(RevisionWish { excluded: BTreeSet::new(), again, deadline })
 }

@@ -379,8 +379,9 @@ fn with_booked_past(
     let past = |all: &'_ BTreeMap<RmName, Vec<Segment>>, rm: &RmName| {
         past_of(all.get(rm).unwrap_or(&nothing), now)
     };
-    let differ = booked.keys().filter(|rm| past(booked, rm) != past(&new, rm));
-    let differ: Vec<RmName> = differ.cloned().collect();
+    let all = booked.keys().chain(new.keys());
+    let differ = all.filter(|rm| past(booked, rm) != past(&new, rm));
+    let differ: BTreeSet<RmName> = differ.cloned().collect();
     for rm in differ {
         let rest = new.remove(&rm).unwrap_or_default().into_iter().filter_map(|segment| {
             let window = Window::new(segment.window.start().max(now), segment.window.end())?;
@@ -390,6 +391,8 @@ fn with_booked_past(
         let old = booked.get(&rm).cloned().unwrap_or_default();
         new.extend(joined(&BTreeMap::from([(rm, old)]), now, rest));
     }
+    // A resource manager that has nothing and of which nothing is needed takes no part.
+    new.retain(|rm, segments| booked.contains_key(rm) || !segments.is_empty());
     new
 }
 
@@ -439,5 +442,47 @@ impl JobPlanner for RevisionJobs<'_> {
         );
         let outcome = planned.candidate.map(|candidate| vec![candidate]);
         Ok(Planned { outcome, replans: None, notes: workflow::notes(activities, None) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coalloc_common::Amount;
+
+    fn at(s: i64) -> Time {
+        Time::from_us(s * 1_000_000)
+    }
+
+    fn all(segments: &[(&str, &str, u64, i64, i64)]) -> BTreeMap<RmName, Vec<Segment>> {
+        let mut all: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
+        for (rm, resource, amount, start, end) in segments {
+            let window = Window::new(at(*start), at(*end)).unwrap();
+            let (resource, amount) = (ResourceId::composed(*resource), Amount(*amount));
+            let of = all.entry(RmName::composed(*rm)).or_default();
+            of.push(Segment { resource, amount, window });
+        }
+        all
+    }
+
+    #[test]
+    fn a_version_with_the_same_past_is_held_as_it_is() {
+        // One of two activities ends early, in other segments than before.
+        let booked = all(&[("crm", "A", 2, 0, 100)]);
+        let new = all(&[("crm", "A", 1, 0, 100), ("crm", "A", 1, 0, 60), ("nrm", "L", 5, 70, 80)]);
+        assert_eq!(with_booked_past(&booked, at(50), new.clone()), new);
+    }
+
+    #[test]
+    fn what_was_repaired_keeps_the_past_that_it_has() {
+        // The resource manager had lost its booking, and has it again since 30.
+        let booked = all(&[("crm", "A", 2, 30, 100), ("nrm", "L", 5, 0, 100)]);
+        let new = all(&[("crm", "A", 2, 0, 60), ("nrm", "L", 5, 0, 100)]);
+        let held = all(&[("crm", "A", 2, 30, 60), ("nrm", "L", 5, 0, 100)]);
+        assert_eq!(with_booked_past(&booked, at(50), new), held);
+        // Of what is over there, nothing is held any more.
+        let gone = all(&[("nrm", "L", 5, 0, 100)]);
+        let new = all(&[("crm", "A", 2, 0, 40), ("nrm", "L", 5, 0, 100)]);
+        assert_eq!(with_booked_past(&gone, at(50), new), gone);
     }
 }
