@@ -164,7 +164,11 @@ fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
     for number in 0..count {
         let later_us = at_us + later_us(world, 90_000);
         let candidates = 0..world.dice.below(4);
-        let candidates = candidates.map(|_| version(world, demand, names, at_us)).collect();
+        let candidates = candidates.map(|_| {
+            let plan = version(world, demand, names, at_us);
+            leaving_out(world, plan, names)
+        });
+        let candidates = candidates.collect();
         let id = RequestId::composed(format!("c{number}"));
         world.clients.demands[demand].changes.push(WantedChange { id, candidates, outcome: None });
         let change = Event::Visit(Visit::Change { demand, wish: number });
@@ -174,6 +178,15 @@ fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
             world.at(again_us, change.clone());
         }
     }
+}
+
+/// The same version, which now and then leaves out members of which it needs nothing.
+fn leaving_out(world: &mut World, mut plan: Candidate, names: &[RmName]) -> Candidate {
+    if world.dice.per_mille(250) {
+        let left_out = names.iter().filter(|name| !plan.segments.contains_key(*name));
+        plan.left_out = left_out.cloned().collect();
+    }
+    plan
 }
 
 /// A new version: a new plan, or an earlier plan of the demand with other amounts or another end.
