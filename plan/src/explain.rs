@@ -12,6 +12,10 @@
 //!   because links are not split. This is found by a maximum flow and its minimum cut, for the
 //!   links of each site and for groups of sites: for every group when the sites are few.
 //!
+//! A request whose parts have windows of their own is taken apart: what it wants throughout one of
+//! these windows, or throughout one period, is a request by itself. What binds that request in that window
+//! binds the whole.
+//!
 //! What not even a federation without bookings could serve is refused for good, see [`never()`].
 //!
 //! When no such statement is found, the answer is `None`: only the combination is infeasible, and
@@ -128,13 +132,33 @@ pub fn bottleneck(
     view: &FrameView,
     options: &IpOptions,
 ) -> Option<Bottleneck> {
+    if let Some((part, then)) = binding_part(topology, request, view, options) {
+        return bottleneck(topology, &part, then, options);
+    }
     let case = Case::new(topology, request, view, options);
     sites::bottleneck(&case).or_else(|| {
+        if request.has_part_windows() {
+            return None;
+        }
         // Chains of paths have ends only if every site can be placed somewhere.
         if case.candidates.iter().any(Vec::is_empty) {
             return None;
         }
         links::bottleneck(&case).or_else(|| cuts::bottleneck(&case))
+    })
+}
+
+/// Of a request whose parts have windows of their own: what is wanted throughout the first window in
+/// which something binds, and what is free in that window.
+fn binding_part<'a>(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &'a FrameView,
+    options: &IpOptions,
+) -> Option<(CoAllocation, &'a FrameView)> {
+    request.part_windows().into_iter().find_map(|window| {
+        let (part, then) = (request.throughout(window), view.during(Some(window)));
+        bottleneck(topology, &part, then, options).is_some().then_some((part, then))
     })
 }
 
@@ -148,6 +172,9 @@ pub fn explain(
     options: &IpOptions,
     refusal: Refusal,
 ) -> Refusal {
+    if request.has_part_windows() {
+        return explain_parts(topology, request, view, options, refusal);
+    }
     let empty = FrameView::empty_federation(topology, view.window);
     let (beyond, view) = match refusal.reason {
         Reason::BeyondCapacity => (true, &empty),
@@ -164,6 +191,32 @@ pub fn explain(
         return tell(&Case::new(topology, request, &empty, options), refusal, always, true);
     }
     tell(&Case::new(topology, request, view, options), refusal, found, beyond)
+}
+
+/// [`explain`] for a request whose parts have windows of their own.
+fn explain_parts(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    refusal: Refusal,
+) -> Refusal {
+    let empty = FrameView::empty_federation(topology, view.window);
+    let now = match refusal.reason {
+        Reason::BeyondCapacity => &empty,
+        Reason::InsufficientCapacity | Reason::NoRoute => view,
+        _ => return refusal,
+    };
+    for seen in [&empty, now] {
+        if let Some((part, then)) = binding_part(topology, request, seen, options) {
+            return explain(topology, &part, then, options, refusal);
+        }
+    }
+    match (bottleneck(topology, request, now, options), refusal.reason) {
+        (Some(found), _) => Refusal { bottleneck: Some(Box::new(found)), ..refusal },
+        (None, Reason::NoRoute) => Refusal { detail: words::combination(request, view), ..refusal },
+        (None, _) => refusal,
+    }
 }
 
 fn tell(case: &Case<'_>, refusal: Refusal, found: Bottleneck, beyond: bool) -> Refusal {

@@ -21,6 +21,11 @@ pub fn check(
     options: &IpOptions,
     stated: &Bottleneck,
 ) -> Result<(), String> {
+    let parts = request.part_windows().into_iter();
+    let mut parts = parts.map(|window| (request.throughout(window), view.during(Some(window))));
+    if parts.any(|(part, then)| check(topology, &part, then, options, stated).is_ok()) {
+        return Ok(());
+    }
     let case = Case::new(topology, request, view, options);
     if stated.requested <= stated.available {
         return Err(format!("{} of {} is enough", stated.requested, stated.available));
@@ -56,7 +61,9 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         }
         if stated.kind == BottleneckKind::Site {
             let kind = stated.resource_kind.unwrap_or(ResourceKind::Cpus);
-            let free = case.view.free_at(kind, at).0;
+            let wants = demands.first().map(|site| &case.request.sites[*site]);
+            let window = wants.and_then(|site| site.window(kind));
+            let free = case.view.during(window).free_at(kind, at).0;
             ensure(free == stated.available, "the amount that the site has free differs")?;
             let pinned = |site: &usize| {
                 let site = &case.request.sites[*site];

@@ -133,10 +133,16 @@ impl Arrival {
             others: workload.others.iter().map(|(kind, wanted)| (*kind, Amount(*wanted))).collect(),
             pinned: None,
             excluded: BTreeSet::new(),
+            windows: BTreeMap::new(),
         };
         let bandwidth = BitsPerSecond(workload.rate_bps);
-        let link =
-            |&(from, to): &(usize, usize)| LinkDemand { from, to, bandwidth, latency_max: None };
+        let link = |&(from, to): &(usize, usize)| LinkDemand {
+            from,
+            to,
+            bandwidth,
+            latency_max: None,
+            window: None,
+        };
         CoAllocation {
             sites: NAMES[..sites].iter().map(site).collect(),
             links: links.iter().map(link).collect(),
