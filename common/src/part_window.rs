@@ -41,24 +41,37 @@ impl PartWindow {
         duration: Span,
     ) -> Result<Option<Self>, InvalidField> {
         let offset = offset.unwrap_or(Span::ZERO);
-        let latest = duration.saturating_sub(limits::DURATION_MIN);
-        if !(Span::ZERO..=latest).contains(&offset) {
-            let allowed = format!(
-                "0 s to {latest}, so that at least {} of the request's {duration} is left",
-                limits::DURATION_MIN
-            );
+        if !(Span::ZERO..=latest_offset(duration)).contains(&offset) {
+            let allowed = allowed_offset(duration);
             return Err(InvalidField::new(format!("{field}offset"), offset, allowed));
         }
         let rest = duration.saturating_sub(offset);
         let length = length.unwrap_or(rest);
         if !(limits::DURATION_MIN..=rest).contains(&length) {
-            let allowed = format!(
-                "{} to {rest}, so that it ends within the request's {duration}",
-                limits::DURATION_MIN
-            );
+            let allowed = allowed_length(rest, duration);
             return Err(InvalidField::new(format!("{field}length"), length, allowed));
         }
         Ok(Self::new(offset, length, duration))
+    }
+
+    /// The error for a field `offset` or `length` that is not even a length of time: the same error, with the range
+    /// that this field has.
+    #[must_use]
+    pub fn misread(
+        error: InvalidField,
+        name: &str,
+        offset: Option<Span>,
+        duration: Span,
+    ) -> InvalidField {
+        let allowed = match name {
+            "offset" => allowed_offset(duration),
+            _ => {
+                let offset = offset.unwrap_or(Span::ZERO);
+                let offset = offset.clamp(Span::ZERO, latest_offset(duration));
+                allowed_length(duration.saturating_sub(offset), duration)
+            }
+        };
+        InvalidField { allowed: format!("{allowed}, in whole microseconds"), ..error }
     }
 
     /// How long after the common start it begins.
@@ -93,6 +106,20 @@ impl PartWindow {
         // The length is at least DURATION_MIN, so there is a window unless time itself ends.
         Window::starting(start, part.length).unwrap_or(frame)
     }
+}
+
+fn latest_offset(duration: Span) -> Span {
+    duration.saturating_sub(limits::DURATION_MIN)
+}
+
+fn allowed_offset(duration: Span) -> String {
+    let (latest, least) = (latest_offset(duration), limits::DURATION_MIN);
+    format!("0 s to {latest}, so that at least {least} of the request's {duration} is left")
+}
+
+fn allowed_length(rest: Span, duration: Span) -> String {
+    let least = limits::DURATION_MIN;
+    format!("{least} to {rest}, so that it ends within the request's {duration}")
 }
 
 impl fmt::Display for PartWindow {

@@ -24,10 +24,9 @@ pub struct Costs {
     rows: Vec<Vec<u64>>,
     /// The index into `rows` of each requested site.
     row_of: Vec<usize>,
-    /// The cost of one unit of rate, by distinct window of links, then by edge and [`Direction::at`]. There is at
-    /// least one row.
-    lanes: Vec<Vec<[u64; 2]>>,
-    /// The index into `lanes` of each requested link.
+    /// The cost of one unit of rate, by distinct window of links, then by edge, then by [`Direction::at`].
+    lanes: Vec<[u64; 2]>,
+    /// Where the costs of each requested link begin in `lanes`. Empty if no link has a window of its own.
     lanes_of: Vec<usize>,
     /// One unit of rate, in Mbit/s.
     rate_unit_mbps: u64,
@@ -67,27 +66,20 @@ impl Costs {
         let row = |demand: &&SiteDemand| {
             vertices.clone().map(|at| site(demand, VertexIndex(at))).collect()
         };
-        let mut windows: Vec<Option<PartWindow>> = Vec::new();
-        let mut lanes_of = Vec::with_capacity(request.links.len());
-        for link in &request.links {
-            let known = windows.iter().position(|other| *other == link.window);
-            lanes_of.push(known.unwrap_or(windows.len()));
-            if known.is_none() {
-                windows.push(link.window);
-            }
-        }
-        if windows.is_empty() {
-            windows.push(None);
-        }
         let edges = 0..topology.edges().len() as u32;
-        let lanes = |window: &Option<PartWindow>| -> Vec<[u64; 2]> {
+        let lanes = |window: Option<PartWindow>| {
             let both = [Direction::AToB, Direction::BToA];
-            edges.clone().map(|edge| both.map(|way| step(*window, EdgeIndex(edge), way))).collect()
+            edges.clone().map(|edge| both.map(|way| step(window, EdgeIndex(edge), way))).collect()
+        };
+        let first: Vec<[u64; 2]> = lanes(request.links.first().and_then(|link| link.window));
+        let (lanes, lanes_of) = match request.links.iter().any(|link| link.window.is_some()) {
+            true => by_window(request, first, lanes),
+            false => (first, Vec::new()),
         };
         Self {
             rows: amounts.iter().map(row).collect(),
             row_of,
-            lanes: windows.iter().map(lanes).collect(),
+            lanes,
             lanes_of,
             rate_unit_mbps: rate_unit_mbps(request),
         }
@@ -115,7 +107,7 @@ impl Costs {
     #[must_use]
     pub fn step_unit(&self, link: usize, edge: EdgeIndex, direction: Direction) -> u64 {
         let lanes = self.lanes_of.get(link).copied().unwrap_or(0);
-        self.lanes[lanes][edge.at()][direction.at()]
+        self.lanes[lanes + edge.at()][direction.at()]
     }
 
     /// How many units of rate a rate is, rounded up.
@@ -146,6 +138,29 @@ impl Costs {
             });
         placed.chain(routed).fold(0, u64::saturating_add)
     }
+}
+
+/// The costs of steps for the windows of all links, one after the other, and where those of each link begin. `first`
+/// are those for the window of the first link.
+fn by_window(
+    request: &CoAllocation,
+    first: Vec<[u64; 2]>,
+    lanes: impl Fn(Option<PartWindow>) -> Vec<[u64; 2]>,
+) -> (Vec<[u64; 2]>, Vec<usize>) {
+    let (edges, mut all) = (first.len(), first);
+    let mut windows: Vec<Option<PartWindow>> = Vec::new();
+    let mut begin = Vec::with_capacity(request.links.len());
+    for link in &request.links {
+        let known = windows.iter().position(|other| *other == link.window);
+        begin.push(known.unwrap_or(windows.len()) * edges);
+        if known.is_none() {
+            if !windows.is_empty() {
+                all.extend(lanes(link.window));
+            }
+            windows.push(link.window);
+        }
+    }
+    (all, begin)
 }
 
 /// The greatest common divisor of all requested rates, in Mbit/s; 1 without links.

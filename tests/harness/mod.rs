@@ -366,7 +366,7 @@ pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::C
             from: "left".to_owned(),
             to: "right".to_owned(),
             bandwidth_bps: mbps * 1_000_000,
-            max_latency: None,
+            ..v1::LinkRequest::default()
         }],
         earliest_start: Some(seconds_from_now(start_s)),
         latest_start: None,

@@ -6,7 +6,7 @@
 //! Each user draws from a random stream of their own, so that a seed gives the same requests on every
 //! machine, relative to the start of the day. The first N requests are the same whether N or more are drawn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, SiteDemand, SiteName, Span, Time, Timing,

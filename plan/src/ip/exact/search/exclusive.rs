@@ -67,11 +67,14 @@ impl Search<'_, Exclusive> {
     /// Takes over the candidates, except vertices whose edges cannot carry the site's links.
     fn open_candidates(&mut self, demand: &Demand<'_>) {
         for site in 0..demand.wants.len() {
-            let periods = 0..self.network.periods;
-            let ports: Vec<Ports> =
-                periods.map(|period| Ports::of(self.links, site, period)).collect();
+            let ports = Ports::of(self.links, site, 0);
+            let later: Vec<Ports> = (1..self.network.periods)
+                .map(|period| Ports::of(self.links, site, period))
+                .collect();
             for vertex in demand.candidates.of(site) {
-                if ports.iter().all(|ports| ports.suffice(self.network, *vertex)) {
+                if ports.suffice(self.network, *vertex)
+                    && later.iter().all(|ports| ports.suffice(self.network, *vertex))
+                {
                     self.vertices.push(*vertex);
                     self.own.push((demand.value)(site, *vertex));
                 }
