@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, CoAllocation, InvalidField, PartWindow, Reason, ResourceId, RmName, Segment, Span, Time,
-    Topology, Window, limits,
+    Amount, CoAllocation, InvalidField, PartWindow, Reason, ResourceId, RmName, Segment, Span,
+    Time, Topology, Window, limits,
 };
 use coalloc_grc::planning::libraries::Libraries;
 use coalloc_net::convert::{

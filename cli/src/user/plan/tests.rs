@@ -376,7 +376,12 @@ fn a_window_of_a_part_that_is_wrong_is_named_with_its_range() {
         ("length: 7200s", "length: 0s", "sites[1].length: 0 s", "1 s to 14 h"),
         ("length: 7200s", "length: 50401s", "sites[1].length: 50401 s", "1 s to 14 h"),
         ("offset: 0s", "offset: 20h", "others[0].offset", ""),
-        ("2000000000, length: 3600s", "2000000000, length: 99999999999s", "links[0].length", "1 s to 15 h"),
+        (
+            "2000000000, length: 3600s",
+            "2000000000, length: 99999999999s",
+            "links[0].length",
+            "1 s to 15 h",
+        ),
     ];
     for (good, bad, field, allowed) in cases {
         let path = folder.path().join("request.yaml");
