@@ -80,6 +80,11 @@ impl<'a> Case<'a> {
         Self { topology, request, view, route_edges: options.route_edges(), candidates, work }
     }
 
+    /// The same case, with the sites where another case has them.
+    fn placed_as(self, other: &Self) -> Self {
+        Self { candidates: other.candidates.clone(), ..self }
+    }
+
     fn lane(&self, edge: EdgeIndex, way: Direction) -> Lane {
         if self.topology.edge(edge).is_shared() { (edge, Direction::AToB) } else { (edge, way) }
     }
@@ -132,33 +137,35 @@ pub fn bottleneck(
     view: &FrameView,
     options: &IpOptions,
 ) -> Option<Bottleneck> {
-    if let Some((part, then)) = binding_part(topology, request, view, options) {
-        return bottleneck(topology, &part, then, options);
-    }
     let case = Case::new(topology, request, view, options);
-    sites::bottleneck(&case).or_else(|| {
-        if request.has_part_windows() {
-            return None;
-        }
-        // Chains of paths have ends only if every site can be placed somewhere.
-        if case.candidates.iter().any(Vec::is_empty) {
-            return None;
-        }
-        links::bottleneck(&case).or_else(|| cuts::bottleneck(&case))
-    })
+    if !request.has_part_windows() {
+        return sites::bottleneck(&case).or_else(|| of_paths(&case));
+    }
+    let part = binding_part(&case, options);
+    part.map(|(_, _, found)| found).or_else(|| sites::bottleneck(&case))
+}
+
+/// What binds on paths.
+fn of_paths(case: &Case<'_>) -> Option<Bottleneck> {
+    // Chains of paths have ends only if every site can be placed somewhere.
+    if case.candidates.iter().any(Vec::is_empty) {
+        return None;
+    }
+    links::bottleneck(case).or_else(|| cuts::bottleneck(case))
 }
 
 /// Of a request whose parts have windows of their own: what is wanted throughout the first window in
-/// which something binds, and what is free in that window.
+/// which something binds, what is free in that window, and what binds. Links end where each site has
+/// everything in all of its windows.
 fn binding_part<'a>(
-    topology: &Topology,
-    request: &CoAllocation,
-    view: &'a FrameView,
+    whole: &Case<'a>,
     options: &IpOptions,
-) -> Option<(CoAllocation, &'a FrameView)> {
-    request.part_windows().into_iter().find_map(|window| {
-        let (part, then) = (request.throughout(window), view.during(Some(window)));
-        bottleneck(topology, &part, then, options).is_some().then_some((part, then))
+) -> Option<(CoAllocation, &'a FrameView, Bottleneck)> {
+    whole.request.part_windows().into_iter().find_map(|window| {
+        let (part, then) = (whole.request.throughout(window), whole.view.during(Some(window)));
+        let alone = Case::new(whole.topology, &part, then, options);
+        let found = sites::bottleneck(&alone).or_else(|| of_paths(&alone.placed_as(whole)))?;
+        Some((part, then, found))
     })
 }
 
@@ -207,9 +214,10 @@ fn explain_parts(
         Reason::InsufficientCapacity | Reason::NoRoute => view,
         _ => return refusal,
     };
-    for seen in [&empty, now] {
-        if let Some((part, then)) = binding_part(topology, request, seen, options) {
-            return explain(topology, &part, then, options, refusal);
+    for (seen, beyond) in [(&empty, true), (now, false)] {
+        let whole = Case::new(topology, request, seen, options);
+        if let Some((part, then, found)) = binding_part(&whole, options) {
+            return tell(&Case::new(topology, &part, then, options), refusal, found, beyond);
         }
     }
     match (bottleneck(topology, request, now, options), refusal.reason) {

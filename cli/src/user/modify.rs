@@ -326,10 +326,9 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
             let sites = plan.iter().flat_map(|plan| &plan.placements);
             let sites = sites.map(|site| {
                 let others = site.others.iter().map(|one| text::amount_of(&one.kind, one.amount));
-                let all: Vec<String> =
-                    std::iter::once(site.cpus.to_string()).chain(others).collect();
-                let when = own_window(site.window.as_ref());
-                format!("{} {} at {}{when}", site.site, all.join(", "), site.at)
+                let cpus = site.cpus.to_string() + &own_window(site.window.as_ref());
+                let all: Vec<String> = std::iter::once(cpus).chain(others).collect();
+                format!("{} {} at {}", site.site, all.join(", "), site.at)
             });
             let routes = plan.iter().flat_map(|plan| &plan.routes);
             let routes = routes.map(|r| {

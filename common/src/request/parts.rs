@@ -87,7 +87,7 @@ impl CoAllocation {
         }
         let periods = self.periods().len();
         if periods > limits::REQUEST_PERIODS_MAX {
-            let value = format!("parts that begin and end at {} different instants", periods + 1);
+            let value = format!("{} instants at which parts begin or end", periods + 1);
             let allowed = format!(
                 "at most {}, the start and the end of the request included",
                 limits::REQUEST_PERIODS_MAX + 1

@@ -21,12 +21,19 @@ pub fn check(
     options: &IpOptions,
     stated: &Bottleneck,
 ) -> Result<(), String> {
-    let parts = request.part_windows().into_iter();
-    let mut parts = parts.map(|window| (request.throughout(window), view.during(Some(window))));
-    if parts.any(|(part, then)| check(topology, &part, then, options, stated).is_ok()) {
-        return Ok(());
+    let whole = Case::new(topology, request, view, options);
+    for window in request.part_windows() {
+        let (part, then) = (request.throughout(window), view.during(Some(window)));
+        let alone = || Case::new(topology, &part, then, options);
+        let holds = |case| check_in(case, stated).is_ok();
+        if holds(alone()) || holds(alone().placed_as(&whole)) {
+            return Ok(());
+        }
     }
-    let case = Case::new(topology, request, view, options);
+    check_in(whole, stated)
+}
+
+fn check_in(case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
     if stated.requested <= stated.available {
         return Err(format!("{} of {} is enough", stated.requested, stated.available));
     }
