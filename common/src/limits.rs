@@ -107,6 +107,9 @@ pub const REPLAN_PAUSE_MAX: Span = Span::from_millis(500);
 /// RM reports. A single refusal may come from a rival's hold that is gone by now. A second one, after the RM has
 /// again reported enough, shows that the reported availability is too high.
 pub const REFUSALS_BELIEVED: usize = 2;
+/// Most reports about one reservation: four of each activity of the largest workflow. Each is kept for as long as the
+/// reservation is known, in some hundred bytes. Any further report is refused.
+pub const REPORTS_MAX: usize = 16_384;
 /// Most changes of one reservation, including refused ones: one every ten minutes for a month. The outcome of each
 /// change is kept for as long as the reservation is known, in some hundred bytes, because a change that is sent twice
 /// must not be made twice. Any further change is refused.
@@ -306,6 +309,14 @@ pub const WORKFLOW_DEADLINE_DEFAULT: Span = Span::from_secs(7 * 86_400);
 pub const WORKFLOW_SLOT: Span = Span::from_secs(1);
 /// Time between a workflow's planning and its first segment: that of one long planning and two rounds of messages.
 pub const WORKFLOW_LEAD: Span = Span::from_secs(10);
+/// When a workflow is planned again after a refusal, what stays of its plan begins no sooner than this from then: time
+/// for two rounds of messages.
+pub const WORKFLOW_KEPT_LEAD: Span = Span::from_secs(2);
+/// First backoff before a workflow is revised by its reports again, because another change was under way or planning
+/// was busy; it doubles each time. It is about the time that a change takes.
+pub const REVISION_PAUSE: Span = Span::from_millis(50);
+/// Longest such backoff.
+pub const REVISION_PAUSE_MAX: Span = Span::from_secs(5);
 /// Longest planning of one workflow.
 pub const WORKFLOW_PLANNING_MAX: Span = Span::from_secs(5);
 /// Placements that a workflow's planning takes at normal priority: about 50 ms. A planning that needs more goes on

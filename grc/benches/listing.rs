@@ -73,13 +73,8 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
     };
     let request =
         v1::CoAllocationRequest { user: format!("user-{}", n % 10), ..Default::default() };
-    let candidate = Candidate {
-        segments,
-        order: Vec::new(),
-        one_way: false,
-        details: kept::co_allocation(&plan).into(),
-        servers: BTreeMap::new(),
-    };
+    let candidate =
+        Candidate { segments, details: kept::co_allocation(&plan).into(), ..Candidate::default() };
     let notes = view::notes(&[], Some(&request), None);
     [
         CoordinatorRecord::Opened {

@@ -13,6 +13,7 @@ use tonic::service::Routes;
 use crate::availability::federation::Federation;
 use crate::calls::parents::ParentService;
 use crate::calls::service::GrcService;
+use crate::calls::workflows::report::RevisionQueue;
 use crate::config::GrcConfig;
 use crate::meters;
 use crate::node::pauses::Pauses;
@@ -79,7 +80,10 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         plans: PlanCache::default(),
         pictures,
         reconciler,
+        revisions: RevisionQueue::default(),
     };
+    let reports = service.clone();
+    tokio::spawn(async move { reports.follow_reports().await });
     let mut routes = Routes::new(server::coordinator(service.clone()))
         .add_service(server::workflows(service.clone()))
         .add_service(server::resolver(service.clone()));

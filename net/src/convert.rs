@@ -55,5 +55,5 @@ pub use update::{
 pub use workflow::{
     ParsedWorkflow, ParsedWorkflowOptions, merged_sets, schedule_from_wire,
     workflow_answer_to_wire, workflow_effort_to_wire, workflow_from_wire, workflow_options,
-    workflow_plan_to_wire, workflow_refusal_to_wire,
+    workflow_plan_to_wire, workflow_refusal_to_wire, workflow_version_to_wire,
 };

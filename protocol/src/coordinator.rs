@@ -56,6 +56,9 @@ mod record;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
+#[cfg(test)]
+mod report_tests;
+mod reports;
 pub(crate) mod reservation;
 mod retrying;
 #[cfg(test)]
@@ -88,6 +91,8 @@ pub use self::promises::Difference;
 use self::promises::Promises;
 pub use self::record::{CoordinatorRecord, Differs, MendTarget};
 use self::repair::Disowning;
+use self::reports::Reports;
+pub use self::reports::{Report, ReportEnd};
 pub use self::reservation::{
     Candidate, Change, ChangeState, ChangeTicket, GivenUp, Reservation, ServersByRm, State, Ticket,
 };
@@ -134,6 +139,8 @@ pub struct Coordinator {
     conversations: Conversations,
     /// The changes of each reservation before its last, by their ids.
     past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
+    /// What was reported about each reservation.
+    reports: Reports,
     /// The retry state of each undecided reservation. Lost at a restart, which ends whatever is undecided.
     trying: BTreeMap<ReservationId, RetryState>,
     /// Reservations of which some RMs have booked a change and others have not.
@@ -176,6 +183,7 @@ impl Coordinator {
             alarms: BTreeSet::new(),
             conversations: Conversations::default(),
             past_changes: BTreeMap::new(),
+            reports: Reports::default(),
             trying: BTreeMap::new(),
             mendings: Mendings::default(),
             parents: ParentHolds::default(),
@@ -431,6 +439,9 @@ impl Core for Coordinator {
             }
             CoordinatorInput::Release { reservation, token } => {
                 self.release(&reservation, token, now, &mut out);
+            }
+            CoordinatorInput::Report { reservation, report, by, token } => {
+                self.report(reservation, report, by, token, now, &mut out);
             }
             CoordinatorInput::Compared { rm, differences } => {
                 self.compared(&rm, differences, now, &mut out);

@@ -48,7 +48,7 @@ use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, ResourceKind, RmName, Segment, Span, Window,
     limits,
 };
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details, ParentConfig};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
 
 use crate::world::clients::{Demand, Visit, WantedChange};
@@ -320,13 +320,7 @@ impl ScriptRunner {
             }
             segments.entry(rm).or_default().push(segment);
         }
-        let candidate = Candidate {
-            segments,
-            order,
-            details: Details::default(),
-            one_way,
-            servers: BTreeMap::new(),
-        };
+        let candidate = Candidate { segments, order, one_way, ..Candidate::default() };
         let demand = &mut self.world.clients.demands[demand];
         match demand.changes.last_mut().filter(|_| self.last_is_change) {
             Some(wish) => wish.candidates.push(candidate),

@@ -15,7 +15,7 @@ use coalloc_ledger::Entry;
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::Core;
-use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, Details};
+use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase, TransactionEnd};
 use coalloc_rm::events::BookingEvents;
 
@@ -85,13 +85,7 @@ fn candidate(world: &mut World) -> Candidate {
         let segment = Segment { resource: ResourceId::composed("a"), amount, window };
         segments.insert(RmName::composed(format!("rm-{rm}")), vec![segment]);
     }
-    Candidate {
-        segments,
-        order: Vec::new(),
-        details: Details::default(),
-        one_way: false,
-        servers: BTreeMap::new(),
-    }
+    Candidate { segments, ..Candidate::default() }
 }
 
 /// The events of a node's log from a given record on, with facts of the fold of that log.

@@ -24,6 +24,7 @@ mod giving_up;
 mod harness;
 mod inner;
 mod inventory;
+mod living_workflows;
 mod logged_jobs;
 mod middle;
 mod modify;

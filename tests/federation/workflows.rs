@@ -21,13 +21,13 @@ use crate::harness::{Federation, eventually, free_port, seconds_from_now};
 /// Largest message that tests send and accept.
 const BYTES: usize = 16 << 20;
 
-fn elgl() -> v1::FederationFile {
+pub(crate) fn elgl() -> v1::FederationFile {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/federations/elgl.yaml");
     read::<v1::FederationFile>(&path).unwrap().message
 }
 
 /// Every resource manager of ELGL and a coordinator whom all of them let watch.
-async fn start(mode: v1::TaskMode) -> Federation {
+pub(crate) async fn start(mode: v1::TaskMode) -> Federation {
     let mut federation = Federation::prepare();
     federation.addresses.clear();
     let file = elgl();
@@ -85,7 +85,7 @@ async fn start(mode: v1::TaskMode) -> Federation {
     federation
 }
 
-fn client(federation: &Federation) -> WorkflowsClient<Channel> {
+pub(crate) fn client(federation: &Federation) -> WorkflowsClient<Channel> {
     let channel = coalloc_net::client::channel("grc", &federation.addresses["grc"]).unwrap();
     let client = WorkflowsClient::new(channel);
     client.max_encoding_message_size(BYTES).max_decoding_message_size(BYTES)
@@ -95,7 +95,7 @@ fn seconds(seconds: i64) -> Option<Duration> {
     Some(Duration { seconds, nanos: 0 })
 }
 
-fn activity(name: &str, cpus: u64, length: i64, sites: &[&str]) -> v1::WorkflowActivity {
+pub(crate) fn activity(name: &str, cpus: u64, length: i64, sites: &[&str]) -> v1::WorkflowActivity {
     v1::WorkflowActivity {
         name: name.to_owned(),
         cpus: Some(cpus),
@@ -105,7 +105,7 @@ fn activity(name: &str, cpus: u64, length: i64, sites: &[&str]) -> v1::WorkflowA
     }
 }
 
-fn data(name: &str, bytes: u64, from: &str, to: &[&str]) -> v1::WorkflowData {
+pub(crate) fn data(name: &str, bytes: u64, from: &str, to: &[&str]) -> v1::WorkflowData {
     v1::WorkflowData {
         name: name.to_owned(),
         bytes,
@@ -156,7 +156,7 @@ fn submission(id: &str, workflow: &v1::Workflow) -> v1::SubmitWorkflowRequest {
     }
 }
 
-async fn submit(
+pub(crate) async fn submit(
     federation: &Federation,
     id: &str,
     workflow: &v1::Workflow,
@@ -165,7 +165,7 @@ async fn submit(
     Ok(answer.into_inner().workflow.unwrap())
 }
 
-type Segments = Vec<(String, u64, i64, i64)>;
+pub(crate) type Segments = Vec<(String, u64, i64, i64)>;
 
 fn sorted(all: &[v1::Segment]) -> Segments {
     let us = |at: Option<Timestamp>| time_from_wire("at", &at.unwrap()).unwrap().as_us();
@@ -179,12 +179,15 @@ fn sorted(all: &[v1::Segment]) -> Segments {
 }
 
 /// What every resource manager has held or booked now.
-async fn live(federation: &Federation) -> BTreeMap<String, Segments> {
+pub(crate) async fn live(federation: &Federation) -> BTreeMap<String, Segments> {
     let mut all = BTreeMap::new();
     for rm in federation.addresses.keys().filter(|name| *name != "grc") {
         let list = federation.rm(rm).list_bookings(v1::ListBookingsRequest::default()).await;
         for booking in list.unwrap().into_inner().bookings {
-            if matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked) {
+            // A change that needs nothing more of a resource manager leaves an empty booking there.
+            let is_live =
+                matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked);
+            if is_live && !booking.segments.is_empty() {
                 all.insert(rm.clone(), sorted(&booking.segments));
             }
         }
@@ -192,7 +195,7 @@ async fn live(federation: &Federation) -> BTreeMap<String, Segments> {
     all
 }
 
-fn planned(plan: &v1::WorkflowPlan) -> BTreeMap<String, Segments> {
+pub(crate) fn planned(plan: &v1::WorkflowPlan) -> BTreeMap<String, Segments> {
     let mut by_rm: BTreeMap<String, Vec<v1::Segment>> = BTreeMap::new();
     for segment in &plan.segments {
         by_rm.entry(segment.resource_manager.clone()).or_default().push(segment.clone());
@@ -223,7 +226,7 @@ async fn paged(federation: &Federation, id: &str, size: u32) -> (v1::WorkflowPla
     }
 }
 
-fn parsed(workflow: &v1::Workflow) -> ParsedWorkflow {
+pub(crate) fn parsed(workflow: &v1::Workflow) -> ParsedWorkflow {
     let topology = file_topology(&elgl()).unwrap();
     let soonest = time_from_wire("ready", &workflow.ready.unwrap()).unwrap();
     workflow_from_wire(Some(&topology), workflow, soonest).unwrap()

@@ -3,6 +3,7 @@
 mod check;
 mod file;
 mod import;
+mod revise;
 mod submit;
 
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ enum WorkflowCommand {
     Plan(PlanArgs),
     Submit(submit::SubmitArgs),
     Show(submit::ShowArgs),
+    Report(revise::ReportArgs),
+    Revise(revise::ReviseArgs),
 }
 
 /// The workflow, and what flags replace in it.
@@ -110,6 +113,8 @@ pub async fn run(args: &WorkflowArgs) -> Result<Answer, Failure> {
         WorkflowCommand::Plan(args) => plan(args).await,
         WorkflowCommand::Submit(args) => submit::run(args).await,
         WorkflowCommand::Show(args) => submit::show(args).await,
+        WorkflowCommand::Report(args) => revise::report(args).await,
+        WorkflowCommand::Revise(args) => revise::revise(args).await,
     }
 }
 

@@ -10,16 +10,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use coalloc_common::{RmName, Topology, limits};
+use coalloc_common::suggest::did_you_mean;
+use coalloc_common::{InvalidField, RmName, Topology, VertexName, limits};
 use coalloc_net::convert::topology_of_descriptions;
 use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
+use coalloc_net::status;
 use coalloc_net::traces::Span;
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tonic::Status;
 use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
@@ -47,6 +50,28 @@ struct KnownRm {
     doubt: Arc<Notify>,
     /// Notified at a new contact: the RM answers for the first time, after a failure, or as another process.
     contact: Arc<Notify>,
+}
+
+impl Snapshot {
+    /// Checks that a site is one of the federation.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT when it is not; UNAVAILABLE when it may belong to an RM that has not described itself.
+    pub fn check_site(&self, field: &str, site: &VertexName) -> Result<(), Status> {
+        let found = self.topology.find_vertex(site);
+        if found.is_some_and(|index| self.topology.vertex(index).compute.is_some()) {
+            return Ok(());
+        }
+        let names = self.topology.sites().map(|(_, vertex, _)| vertex.name.as_str());
+        let guess = did_you_mean(site.as_str(), names);
+        let allowed = format!("a site of the federation{guess}");
+        let error = InvalidField::new(field, InvalidField::quoted(site.as_str()), allowed);
+        let missing: Vec<&str> = self.missing.iter().map(|rm| rm.as_str()).collect();
+        Err(match missing.is_empty() {
+            true => status::invalid(&error),
+            false => status::not_known_yet(&error, &missing),
+        })
+    }
 }
 
 /// The federation at one moment.
@@ -218,6 +243,15 @@ impl Federation {
             entry.doubt.notify_one();
         }
         problem.clone_into(&mut entry.problem);
+    }
+
+    /// Which of these RMs cannot be used now: they do not answer, or are not configured any more.
+    pub fn unusable<'a>(&self, rms: impl IntoIterator<Item = &'a RmName>) -> Vec<RmName> {
+        self.read_known(|known| {
+            let usable =
+                |rm: &&RmName| known.get(*rm).is_some_and(|known| known.problem.is_empty());
+            rms.into_iter().filter(|rm| !usable(rm)).cloned().collect()
+        })
     }
 
     /// The status of every configured RM.

@@ -241,10 +241,9 @@ impl AllocationSearch {
         };
         Candidate {
             segments,
-            order: Vec::new(),
-            one_way: false,
             details: kept::co_allocation(&plan).into(),
             servers: BTreeMap::from([(site.rm.clone(), self.parsed.wish.clone())]),
+            ..Candidate::default()
         }
     }
 

@@ -156,6 +156,26 @@ fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), Inv
     Ok(())
 }
 
+/// The old version until `cut`, and the new one from then on; adjacent equal segments are merged into one.
+pub(crate) fn joined(
+    old: &BTreeMap<RmName, Vec<Segment>>,
+    cut: Time,
+    mut new: BTreeMap<RmName, Vec<Segment>>,
+) -> BTreeMap<RmName, Vec<Segment>> {
+    for (rm, segments) in old {
+        let kept = segments.iter().filter_map(|segment| {
+            let window = segment.window;
+            let window = Window::new(window.start(), window.end().min(cut))?;
+            Some(Segment { window, ..segment.clone() })
+        });
+        let kept: Vec<Segment> = kept.collect();
+        if !kept.is_empty() {
+            new.entry(rm.clone()).or_default().extend(kept);
+        }
+    }
+    merged(new)
+}
+
 /// Merges adjacent segments of the same resource and amount into one.
 pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName, Vec<Segment>> {
     for segments in all.values_mut() {
@@ -191,7 +211,8 @@ impl GrcService {
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
         let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
         let end = converse(&self.handle, &self.pauses, ticket, &mut planner).await?;
-        self.change_end(end, &id, &change)
+        let known = self.change_end(end, &id, &change)?;
+        Ok(self.shown(&known))
     }
 
     /// The current booking under an id, which is the reservation's or its request's.
@@ -276,25 +297,26 @@ impl GrcService {
             };
             Candidate {
                 segments,
-                order: Vec::new(),
                 details: kept::co_allocation(&wire).into(),
-                one_way: false,
-                servers: BTreeMap::new(),
+                ..Candidate::default()
             }
         });
         let candidates = candidates.collect();
         Ok((planned.unreachable, Ok(candidates)))
     }
 
-    /// The answer to a call whose conversation about a change has ended.
+    /// The reservation that a conversation about a change ends with.
+    ///
+    /// # Errors
+    /// The status that the call ends with.
     pub(crate) fn change_end(
         &self,
         end: ChangeEnd,
         id: &ReservationId,
         change: &RequestId,
-    ) -> Result<v1::Reservation, Status> {
+    ) -> Result<Box<Reservation>, Status> {
         Err(match end {
-            ChangeEnd::Stands(known) => return Ok(self.shown(&known)),
+            ChangeEnd::Stands(known) => return Ok(known),
             ChangeEnd::OtherContent => status::other_content("change", change.as_str()),
             ChangeEnd::DiskFull => status::disk_full("nothing was changed"),
             ChangeEnd::BrokenOff => status::broken_off("the planning of this change"),
@@ -352,7 +374,7 @@ fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
         return Some(("task", text));
     }
     if workflow::is_workflow(notes) {
-        let text = "it is a workflow, and workflows are not changed: release it and submit another";
+        let text = "it is a workflow: report what happens to its activities, or revise it (ReviseWorkflow)";
         return Some(("workflow", text));
     }
     let text = "it is an allocation of servers, and allocations are not changed: release it and allocate again";

@@ -23,7 +23,7 @@ use coalloc_protocol::message::GrantedServers;
 use tonic::Status;
 
 use crate::calls::service::{CallSubject, GrcService, patient};
-use crate::views::kept::{self, KeptPlan, KeptTask};
+use crate::views::kept::{self, KeptPlan, KeptTask, KeptWorkflow};
 use crate::views::view;
 
 /// The repair that is offered for a difference, and why. `repair` is `None` if nothing can be done here.
@@ -159,9 +159,13 @@ fn again(booked: &Candidate, lost: &[RmName], now: Time) -> Candidate {
                 again.details = kept::task(&KeptTask { task_plan, ..*task }).into();
             }
             Some(KeptPlan::Workflow(kept)) => {
-                if let Some(plan) = kept::whole_workflow(&again.details.text()) {
+                let text = again.details.text();
+                if let Some(plan) = kept::whole_workflow(&text) {
                     let plan = v1::WorkflowPlan { digest, segments, ..plan };
-                    again.details = kept::workflow(&plan, kept.effort).into();
+                    let request = kept::workflow_request(&text);
+                    let KeptWorkflow { effort, revised, .. } = *kept;
+                    let text = kept::workflow(&plan, effort, revised, request.as_ref());
+                    again.details = text.into();
                 }
             }
             None => {}
@@ -299,7 +303,8 @@ impl GrcService {
                 Repair::Rebook { ticket, booked: txn, candidate, lost, token }
             };
             let end = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
-            service.change_end(end, &own, &asked_id)
+            let known = service.change_end(end, &own, &asked_id)?;
+            Ok(service.shown(&known))
         };
         let reservation = match patient(CallSubject("reservation", id.as_str()), rebook).await? {
             Some(reservation) => reservation,
@@ -357,10 +362,8 @@ mod tests {
         };
         let booked = Candidate {
             segments: [(rm.clone(), vec![segment])].into(),
-            order: Vec::new(),
             details: kept::task(&kept).into(),
-            one_way: false,
-            servers: BTreeMap::new(),
+            ..Candidate::default()
         };
         let again = again(&booked, std::slice::from_ref(&rm), at(40));
         let rest = &again.segments[&rm];

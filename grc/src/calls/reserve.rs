@@ -4,7 +4,6 @@
 //! Left out: the attempts themselves, which the coordinator core makes (`coalloc_protocol::coordinator`); changes
 //! ([`crate::calls::modify`]) and tasks ([`crate::calls::tasks`]), which share [`crate::node::conversation`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coalloc_common::{Refusal, RmName, TransactionId};
@@ -270,7 +269,6 @@ pub(crate) fn candidate(
         segments: plan.segments(&federation.topology, request),
         order: options.solver.hold_order(&federation.topology, request, plan),
         details,
-        one_way: false,
-        servers: BTreeMap::new(),
+        ..Candidate::default()
     }
 }

@@ -15,6 +15,7 @@ use coalloc_protocol::coordinator::{Coordinator, Reservation};
 use tonic::Status;
 
 use crate::availability::federation::Federation;
+use crate::calls::workflows::report::RevisionQueue;
 use crate::node::pauses::Pauses;
 use crate::node::reconcile::Reconciler;
 use crate::node::shell::{self, Handle};
@@ -46,6 +47,8 @@ pub struct GrcService {
     pub pictures: Pictures,
     /// The differences between the RMs' bookings and those that the coordinator counts on.
     pub reconciler: Reconciler,
+    /// Who waits for the revision of which workflow.
+    pub revisions: RevisionQueue,
 }
 
 impl GrcService {

@@ -12,10 +12,18 @@
 //! Resource managers see amounts and windows, never the graph. What became of a workflow is in
 //! [`crate::views::workflow`].
 //!
-//! Left out: changing a workflow that is booked (release it and submit it again); whole servers, to which a by-server
-//! site rounds up (a plan that needs them exactly may be refused by the site); resources of child coordinators, which
-//! tell no profiles.
+//! A booked workflow lives on in these:
+//! * [`report`]: what happens to its activities, recorded; what follows from it, in one task for each workflow.
+//! * [`revise`]: a revision that a user asks for.
+//! * [`revision`]: one revision, planned as a change of the reservation, on the [`version`] that is booked.
+//!
+//! Left out: whole servers, to which a by-server site rounds up (a plan that needs them exactly may be refused by the
+//! site); resources of child coordinators, which tell no profiles.
 
 pub mod handlers;
 pub mod planning;
+pub mod report;
+pub mod revise;
+pub mod revision;
 pub mod submit;
+pub mod version;

@@ -220,8 +220,7 @@ mod tests {
             window: Window::starting(start, Span::from_secs(60)).unwrap(),
         };
         let segments = BTreeMap::from([(RmName::composed("crm"), vec![segment])]);
-        let (details, servers) = (String::new().into(), BTreeMap::new());
-        Candidate { segments, order: Vec::new(), one_way: false, details, servers }
+        Candidate { segments, ..Candidate::default() }
     }
 
     /// Plans this many jobs, and panics at the next.

@@ -124,6 +124,7 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
         Reply::ParentHold(token, next) => waiters.complete(token, next),
         Reply::ParentEnd(token, answer) => waiters.complete(token, answer),
         Reply::Release(token, answer) => waiters.complete(token, answer),
+        Reply::Report(token, end) => waiters.complete(token, end),
         Reply::Resolve(token, resolution) => waiters.complete(token, resolution),
         Reply::Rebook(token, end) => waiters.complete(token, end),
         Reply::Disown(token, answer) => waiters.complete(token, answer),

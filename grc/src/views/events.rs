@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use coalloc_common::workflow::{ActivityEvent, ActivityReport};
 use coalloc_common::{Now, Refusal, ReservationId, RmName, Span, TransactionId};
 use coalloc_ledger::Entry;
 use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
@@ -146,6 +147,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         }
         CoordinatorRecord::Intent { reservation, .. }
         | CoordinatorRecord::ChangeRefused { reservation, .. }
+        | CoordinatorRecord::Reported { reservation, .. }
         | CoordinatorRecord::ParentHoldOpened { reservation, .. }
         | CoordinatorRecord::ReplacedForParent { reservation, .. }
         | CoordinatorRecord::Superseded { reservation, .. }
@@ -201,6 +203,26 @@ impl Change<'_> {
     }
 }
 
+/// What a report says, for people.
+fn reported(text: &str) -> String {
+    let Ok(report) = serde_json::from_str::<ActivityReport>(text) else {
+        return "a report of another release".to_owned();
+    };
+    let ActivityReport { activity, event, at, excluded } = report;
+    let what = match event {
+        ActivityEvent::Started => "has begun".to_owned(),
+        ActivityEvent::Finished => "has ended".to_owned(),
+        ActivityEvent::Failed => "has failed".to_owned(),
+        ActivityEvent::NeedsUntil(until) => format!("needs until {until}"),
+    };
+    let sites: Vec<&str> = excluded.iter().map(|site| site.as_str()).collect();
+    let not_at = match sites.is_empty() {
+        true => String::new(),
+        false => format!(", and must not run again at {}", sites.join(", ")),
+    };
+    format!("{activity} {what} ({at}){not_at}")
+}
+
 /// The state change that a record makes, for an attempt or reservation of this owner.
 fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a> {
     match record {
@@ -230,6 +252,10 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let what = "the change is refused; the version that was booked stays".into();
             let new = Change::new(State::Confirmed, what, *at).booked(*version);
             Change { refusal: Some(refusal), ..new }
+        }
+        CoordinatorRecord::Reported { report, by, version, at, .. } => {
+            let what = format!("{by} reports: {}", reported(&report.text));
+            Change::new(State::Confirmed, what, *at).booked(*version)
         }
         CoordinatorRecord::Decided {
             txn,

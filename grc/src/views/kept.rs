@@ -3,7 +3,7 @@
 //! The coordinator core keeps this text without reading it (`Details`). Its field `kind` says how the rest is read. A
 //! kind that this release does not know is a plan that it cannot show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_proto::v1;
 use serde::{Deserialize, Serialize};
@@ -19,14 +19,43 @@ pub enum KeptPlan {
     Workflow(Box<KeptWorkflow>),
 }
 
-/// The head of a workflow's plan, and the effort of the search that found it. The whole plan is on the next line of
-/// the text, so that listings need not read it.
+/// The head of a workflow's plan, and the effort of the search that found it. The whole plan is on the second line of
+/// the text, and what a revision needs on the third, so that listings need not read them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptWorkflow {
     /// The plan without its long lists: without activities, transfers, channels, segments and critical path.
     pub head: v1::WorkflowPlan,
     /// The effort of the search.
     pub effort: v1::WorkflowEffort,
+    /// What this version changed in the one before it; `None` for the first version.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub revised: Option<RevisedActivities>,
+}
+
+/// The activities that a revision of a workflow has changed, by name, in the order of the workflow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisedActivities {
+    /// Those that were placed anew.
+    pub moved: Vec<String>,
+    /// Those that stay and end at another instant than before.
+    pub resized: Vec<String>,
+}
+
+/// What the revision of a booked workflow needs besides its plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptRequest {
+    /// The workflow, with its ready time and its present deadline.
+    pub workflow: v1::Workflow,
+    /// How it is planned.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub options: Option<v1::WorkflowOptions>,
+    /// The sites at which an activity must not run, besides those that the workflow names: they came with reports
+    /// and revisions.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub excluded: BTreeMap<String, BTreeSet<String>>,
+    /// What placements had taken that were given up while they were in use.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub past: Vec<v1::Segment>,
 }
 
 /// A task's plan, and what it rests on.
@@ -63,9 +92,15 @@ pub fn task(task: &KeptTask) -> String {
     write(&Form::<(), _, ()>::Task { task })
 }
 
-/// The text of a workflow's plan: its head on the first line, the whole plan on the second.
+/// The text of a workflow's plan: its head on the first line, the whole plan on the second, and on the third what a
+/// revision needs.
 #[must_use]
-pub fn workflow(plan: &v1::WorkflowPlan, effort: v1::WorkflowEffort) -> String {
+pub fn workflow(
+    plan: &v1::WorkflowPlan,
+    effort: v1::WorkflowEffort,
+    revised: Option<RevisedActivities>,
+    request: Option<&KeptRequest>,
+) -> String {
     let head = v1::WorkflowPlan {
         digest: plan.digest.clone(),
         planner: plan.planner.clone(),
@@ -74,17 +109,28 @@ pub fn workflow(plan: &v1::WorkflowPlan, effort: v1::WorkflowEffort) -> String {
         summary: plan.summary.clone(),
         ..v1::WorkflowPlan::default()
     };
-    let workflow = KeptWorkflow { head, effort };
+    let workflow = KeptWorkflow { head, effort, revised };
     let head = write(&Form::<(), (), _>::Workflow { workflow });
     // JSON that is not indented has no line breaks.
-    format!("{head}\n{}", write(plan))
+    let request = request.map(|request| format!("\n{}", write(request))).unwrap_or_default();
+    format!("{head}\n{}{request}", write(plan))
 }
 
 /// The whole plan of a workflow; `None` when the text is of another kind.
 #[must_use]
 pub fn whole_workflow(text: &str) -> Option<v1::WorkflowPlan> {
-    let (head, plan) = text.split_once('\n')?;
+    let mut lines = text.lines();
+    let (head, plan) = (lines.next()?, lines.next()?);
     matches!(read(head)?, KeptPlan::Workflow(_)).then(|| serde_json::from_str(plan).ok())?
+}
+
+/// What the revision of a workflow needs besides its plan; `None` when the text is of another kind, or was written by
+/// a release that kept nothing of it.
+#[must_use]
+pub fn workflow_request(text: &str) -> Option<KeptRequest> {
+    let mut lines = text.lines();
+    let (head, request) = (lines.next()?, lines.nth(1)?);
+    matches!(read(head)?, KeptPlan::Workflow(_)).then(|| serde_json::from_str(request).ok())?
 }
 
 fn write(form: &impl Serialize) -> String {
@@ -138,7 +184,16 @@ mod tests {
             activities: vec![activity],
             ..v1::WorkflowPlan::default()
         };
-        let text = workflow(&whole, v1::WorkflowEffort { placements: 3, frames: 1 });
+        let effort = v1::WorkflowEffort { placements: 3, frames: 1 };
+        let request = KeptRequest {
+            workflow: v1::Workflow { user: "ann".to_owned(), ..v1::Workflow::default() },
+            options: None,
+            excluded: BTreeMap::from([("read".to_owned(), BTreeSet::from(["A".to_owned()]))]),
+            past: Vec::new(),
+        };
+        let text = workflow(&whole, effort, None, Some(&request));
+        assert_eq!(workflow_request(&text), Some(request));
+        assert_eq!(workflow_request(&workflow(&whole, effort, None, None)), None);
         let (first, _) = text.split_once('\n').unwrap();
         for text in [&text, first] {
             let Some(KeptPlan::Workflow(kept)) = read(text) else { panic!("{text}") };

@@ -2,11 +2,14 @@
 //! notes, which do not change, and beside the candidate its whole plan. So a workflow that is sent again gets the same
 //! answer, even after a restart.
 
+use std::collections::BTreeMap;
+
 use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, limits};
-use coalloc_net::convert::refusal_to_wire;
+use coalloc_common::workflow::{ActivityReport, Progress, ReportedProgress};
+use coalloc_common::{InvalidField, Time, limits};
+use coalloc_net::convert::{refusal_to_wire, window_from_wire};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{Reservation, State, Ticket};
+use coalloc_protocol::coordinator::{ChangeState, Report, Reservation, State, Ticket};
 use prost::Message;
 use serde_json::Value;
 
@@ -15,14 +18,10 @@ use crate::views::kept::{self, KeptPlan};
 /// Digits of the plan's digest in a page token: a token of one plan must not be taken for one of another.
 const TOKEN_DIGITS: usize = 12;
 
-/// The notes that the coordinator core keeps of a workflow's reservation without reading them. `refused` is the answer
-/// of a planning that found no plan.
+/// The notes that the coordinator core keeps of the reservation of a workflow with this many activities, without
+/// reading them. `refused` is the answer of a planning that found no plan.
 #[must_use]
-pub fn notes(
-    wire: &v1::SubmitWorkflowRequest,
-    refused: Option<&v1::PlanWorkflowResponse>,
-) -> String {
-    let activities = wire.workflow.as_ref().map_or(0, |workflow| workflow.activities.len());
+pub fn notes(activities: usize, refused: Option<&v1::PlanWorkflowResponse>) -> String {
     serde_json::json!({
         "unreachable": [],
         "workflow": { "activities": activities },
@@ -37,6 +36,12 @@ pub fn notes(
 pub fn is_workflow(notes: &str) -> bool {
     let notes: Value = serde_json::from_str(notes).unwrap_or_default();
     notes["workflow"].is_object()
+}
+
+/// Is this workflow booked, so that it can be revised?
+#[must_use]
+pub fn is_booked(reservation: &Reservation) -> bool {
+    reservation.state == State::Confirmed && reservation.parent_transaction.is_none()
 }
 
 /// The head of a workflow's plan as the plan of a reservation: without placements, routes and segments.
@@ -136,8 +141,64 @@ pub fn page(
         tries: reservation.attempt_refusals.iter().map(refusal_to_wire).collect(),
         effort: effort.or_else(|| serde_json::from_value(noted("effort")?).ok()),
         definite: reservation.is_definite(),
+        version: if is_booked(reservation) { reservation.version } else { 0 },
+        revision: revision(reservation),
     };
     Ok((receipt, next))
+}
+
+/// What came of the last change of a workflow; `None` when there was none.
+#[must_use]
+pub fn revision(reservation: &Reservation) -> Option<v1::WorkflowRevision> {
+    let change = reservation.change.as_ref()?;
+    let (state, candidate) = match change.state {
+        ChangeState::Checking | ChangeState::Committing | ChangeState::Aborting => {
+            (v1::RevisionState::UnderWay, change.candidate.as_ref())
+        }
+        ChangeState::Done => (v1::RevisionState::Done, reservation.candidate.as_ref()),
+        ChangeState::Refused => (v1::RevisionState::Refused, None),
+    };
+    let head = candidate.and_then(|candidate| kept::read(&candidate.details.text()));
+    let revised = match head {
+        Some(KeptPlan::Workflow(kept)) => kept.revised.unwrap_or_default(),
+        Some(KeptPlan::CoAllocation(_) | KeptPlan::Task(_)) | None => Default::default(),
+    };
+    let refusal = change.refusal.as_ref().map(|refusal| v1::WorkflowRefusal {
+        refusal: Some(refusal_to_wire(refusal)),
+        ..v1::WorkflowRefusal::default()
+    });
+    Some(v1::WorkflowRevision {
+        state: state.into(),
+        change_id: change.id.to_string(),
+        moved: revised.moved,
+        resized: revised.resized,
+        refusal,
+    })
+}
+
+/// Says of each activity on a page how far it is.
+pub fn add_progress(receipt: &mut v1::WorkflowReceipt, reports: &[Report], now: Time) {
+    if receipt.version == 0 {
+        return;
+    }
+    let reports: Vec<ActivityReport> =
+        reports.iter().filter_map(|one| serde_json::from_str(&one.text).ok()).collect();
+    let mut of: BTreeMap<&str, Vec<&ActivityReport>> = BTreeMap::new();
+    for report in &reports {
+        of.entry(report.activity.as_str()).or_default().push(report);
+    }
+    for planned in receipt.plan.iter_mut().flat_map(|plan| &mut plan.activities) {
+        let Ok(window) = window_from_wire("window", planned.window.as_ref()) else { continue };
+        let own = of.get(planned.name.as_str()).into_iter().flatten().copied();
+        let reported = ReportedProgress::of(own, window);
+        planned.reported = reported != ReportedProgress::default();
+        planned.set_progress(match reported.progress(window, now) {
+            Progress::Waiting => v1::ActivityProgress::Waiting,
+            Progress::Running => v1::ActivityProgress::Running,
+            Progress::Finished => v1::ActivityProgress::Finished,
+            Progress::Failed => v1::ActivityProgress::Failed,
+        });
+    }
 }
 
 /// Cuts one page out of a plan.
@@ -273,8 +334,7 @@ mod tests {
 
     #[test]
     fn notes_of_a_workflow_are_known_from_others() {
-        let wire = v1::SubmitWorkflowRequest::default();
-        assert!(is_workflow(&notes(&wire, None)));
+        assert!(is_workflow(&notes(1, None)));
         assert!(!is_workflow(&crate::views::view::notes(&[], None, None)) && !is_workflow(""));
     }
 }

@@ -27,7 +27,7 @@ use super::{span_from_wire, time_from_wire};
 
 pub use self::plan::{
     merged_sets, schedule_from_wire, workflow_answer_to_wire, workflow_effort_to_wire,
-    workflow_plan_to_wire, workflow_refusal_to_wire,
+    workflow_plan_to_wire, workflow_refusal_to_wire, workflow_version_to_wire,
 };
 
 /// A workflow that was read and checked.

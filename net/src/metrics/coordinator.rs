@@ -23,6 +23,8 @@ pub struct Grc {
     pub refusals: LabelledMetric<Counter, 1>,
     /// Reservations ended by users.
     pub releases: Counter,
+    /// Reports of activities of workflows.
+    pub reports: Counter,
     /// Transactions opened (D1).
     pub attempts: Counter,
     /// Attempts that failed, by the reason of the first refusal.
@@ -92,6 +94,7 @@ pub fn grc() -> &'static Grc {
                 .counters(["reason"], "refusals", "Requests that failed, by reason")
                 .show([[Reason::InsufficientCapacity.word()]]),
             releases: room.counter("releases", "Confirmed reservations ended by their users"),
+            reports: room.counter("reports", "Reports of what happened to activities of workflows"),
             attempts: room.counter("attempts", "Transactions opened: plans that were tried"),
             attempt_refusals: room.counters(
                 ["reason"],

@@ -90,6 +90,9 @@ impl Observed for CoordinatorRecord {
             }
             Self::Concluded { refusal, .. } => failed("failed", refusal),
             Self::ChangeOpened { .. } => {}
+            Self::Reported { .. } => {
+                grc.reports.inc();
+            }
             Self::ChangeRefused { .. } => {
                 grc.changes.with(["refused"]).inc();
             }
@@ -153,6 +156,9 @@ impl Observed for CoordinatorRecord {
             }
             Self::ChangeOpened { ticket, .. } => {
                 traces::synced(&ticket.reservation, "change_opened", None, sync);
+            }
+            Self::Reported { reservation, .. } => {
+                traces::synced(reservation, "reported", None, sync);
             }
             Self::ChangeRefused { reservation, .. } => {
                 traces::synced(reservation, "change_refused", None, sync);

@@ -203,7 +203,7 @@ impl Revision {
         let kept = Some(&self.kept);
         let answer = match self.kept_end().filter(|end| *end > deadline) {
             Some(end) => {
-                let detail = format!("what runs ends at {end}, after the deadline, {deadline}");
+                let detail = format!("what stays ends at {end}, after the deadline, {deadline}");
                 refused(Refusal::new(Reason::OutsideHorizon, detail))
             }
             None => {
@@ -326,7 +326,7 @@ impl FateReader<'_> {
         let (window, slot) = (self.window(node), self.instance.slot);
         let members = self.members(node);
         let ends = members.iter().map(|member| self.booked.reported[*member].end());
-        if ends.clone().all(|end| end.is_none()) || window.end() <= self.order.cut {
+        if ends.clone().all(|end| end.is_none()) || window.end() <= self.order.now {
             let wanted = ends.flatten().max().filter(|end| slot_ceil(*end, slot) > window.end());
             let unfinished = |member: &&usize| self.booked.reported[**member].finished.is_none();
             return match (wanted, members.iter().find(unfinished)) {
@@ -339,7 +339,11 @@ impl FateReader<'_> {
         }
         // An activity of which nobody has said when it ends has the whole window.
         let last = ends.map(|end| end.unwrap_or(window.end())).max().unwrap_or(window.end());
-        let end = slot_ceil(last.max(self.order.cut), slot);
+        // What is given back begins at the cut; what runs longer goes on from its old end without a gap.
+        let end = match slot_ceil(last, slot) {
+            later if later > window.end() => later,
+            _ => slot_ceil(last.max(self.order.cut), slot).min(window.end()),
+        };
         Ok(if end == window.end() { NodeFate::Stays } else { NodeFate::EndsAt(end) })
     }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! All RMs of the old version and of the new one take part. An RM that is no longer needed holds an order
-//! without segments. Until D3 the reservation keeps its old version. A reservation has one change at a time.
+//! without segments. If such an RM does not answer, a candidate may leave it out: the RM keeps its booking of
+//! the old version until the Release of that version reaches it, which is sent once the new one is booked. Until D3 the reservation keeps its old version. A reservation has one change at a time.
 //! The outcome of every change is kept, so that the same change always gets the same answer (I8): if a change
 //! were forgotten, sending it again would make it again. For that reason the number of changes is bounded by
 //! [`limits::CHANGES_MAX`]. Candidates are tried in the same way as for a new reservation, see
@@ -175,8 +176,8 @@ impl Coordinator {
         }
     }
 
-    /// Candidates in which every RM of the booked version takes part. An RM that is not needed any more has an
-    /// empty list of segments.
+    /// Candidates in which every RM of the booked version takes part, unless its candidate leaves it out. An RM
+    /// that is not needed any more has an empty list of segments.
     pub(super) fn with_old_parties(
         &self,
         id: &ReservationId,
@@ -185,7 +186,9 @@ impl Coordinator {
         let old = self.reservations.get(id).and_then(|known| known.candidate.as_ref());
         for rm in old.iter().flat_map(|old| old.segments.keys()) {
             for candidate in &mut candidates {
-                candidate.segments.entry(rm.clone()).or_default();
+                if !candidate.left_out.contains(rm) {
+                    candidate.segments.entry(rm.clone()).or_default();
+                }
             }
         }
         candidates

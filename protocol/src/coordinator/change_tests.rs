@@ -138,3 +138,46 @@ fn changes_are_bounded_what_was_answered_stays_answered_and_replies_do_not_grow(
     }
     assert_eq!(told(&bench.release("grc-t-1", at(80))), [], "it can be released as ever");
 }
+
+/// An RM that is dead and not needed any more does not keep a change from being booked. When it returns, it is
+/// sent Release of what it has.
+#[test]
+fn a_change_leaves_out_an_rm_that_it_does_not_need() {
+    let mut bench = Bench::confirmed();
+    let _ = bench.step(change("c1", "x", USER), at(50));
+    let rm = |name: &str| RmName::composed(name);
+    let new = Candidate { left_out: vec![rm("a"), rm("c")], ..plan(&["b", "c"]) };
+    let effects = bench.step(new_version(&[new]), at(60));
+    let asked = |effects: &[CoordinatorEffect]| -> Vec<(String, MessageKind, String)> {
+        let sent = effects.iter().filter_map(|effect| match effect {
+            CoordinatorEffect::Send { rm, txn, message } => {
+                Some((rm.to_string(), message.kind(), txn.to_string()))
+            }
+            _ => None,
+        });
+        sent.collect()
+    };
+    let hold = |rm: &str| (rm.to_owned(), MessageKind::Hold, "grc-t-1/2".to_owned());
+    assert_eq!(asked(&effects), [hold("b"), hold("c")], "c is needed, so it takes part");
+    for name in ["b", "c"] {
+        let _ = bench.held(name, "grc-t-1/2", 900, at(70));
+    }
+    let _ = bench.answer("b", "grc-t-1/2", MessageKind::Commit, Answer::Done, at(80));
+    let effects = bench.answer("c", "grc-t-1/2", MessageKind::Commit, Answer::Done, at(80));
+    let release = |rm: &str| (rm.to_owned(), MessageKind::Release, "grc-t-1/1".to_owned());
+    assert_eq!(asked(&effects), [release("a"), release("b")]);
+    let known = bench.core.find("grc-t-1").unwrap();
+    assert_eq!((known.version, known.is_definite()), (2, true));
+    let _ = bench.answer("b", "grc-t-1/1", MessageKind::Release, Answer::Done, at(90));
+    let _ = bench.restart(at(100));
+    assert_eq!(bench.core.unfinished(), 1, "a still has the old version");
+    for name in ["a", "b"] {
+        let _ = bench.answer(name, "grc-t-1/1", MessageKind::Release, Answer::Done, at(110));
+    }
+    assert_eq!(bench.core.unfinished(), 0);
+    // The next change does not ask it any more.
+    let _ = bench.step(change("c2", "x", USER), at(120));
+    let effects = bench.step(new_version(&[plan(&["b"])]), at(130));
+    let hold = |rm: &str| (rm.to_owned(), MessageKind::Hold, "grc-t-1/3".to_owned());
+    assert_eq!(asked(&effects), [hold("b"), hold("c")]);
+}

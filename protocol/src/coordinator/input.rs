@@ -4,6 +4,7 @@ use coalloc_common::{CoordinatorName, DiskSpace, ReservationId, RmName, Transact
 
 use super::giving_up::{GiveUpReply, OfWhat};
 use super::promises::Difference;
+use super::reports::{Report, ReportEnd};
 use super::reservation::{Candidate, ChangeTicket, Reservation};
 use crate::conversation::{
     ChangeEnd, ChangeToken, ConversationInput, HoldToken, Next, ParentReply, ReleaseReply,
@@ -44,6 +45,17 @@ pub enum CoordinatorInput {
         reservation: ReservationId,
         /// The caller that waits for the answer.
         token: Token<ReleaseReply>,
+    },
+    /// A user reports what happened to a reservation.
+    Report {
+        /// The reservation.
+        reservation: ReservationId,
+        /// What happened.
+        report: Report,
+        /// The user who reports it.
+        by: UserName,
+        /// The caller that waits for the answer.
+        token: Token<ReportEnd>,
     },
     /// The shell has compared bookings with an RM.
     Compared {
@@ -181,6 +193,8 @@ pub enum Reply {
     ParentEnd(Token<ParentReply>, ParentReply),
     /// To Release.
     Release(Token<ReleaseReply>, ReleaseReply),
+    /// To a report.
+    Report(Token<ReportEnd>, ReportEnd),
     /// To Resolve.
     Resolve(Token<Resolution>, Resolution),
     /// To [`Repair::Rebook`], which ends as a change does.

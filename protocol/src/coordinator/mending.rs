@@ -100,7 +100,7 @@ impl Mending {
             segments.entry(rm.clone()).or_default();
         }
         let (details, servers) = (version.details.clone(), version.servers.clone());
-        Candidate { segments, order: Vec::new(), one_way: false, details, servers }
+        Candidate { segments, details, servers, ..Candidate::default() }
     }
 
     /// What is booked when the attempt is. A part that an RM has lost still counts, so that the difference is

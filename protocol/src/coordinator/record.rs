@@ -10,6 +10,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::Coordinator;
+use super::reports::Report;
 use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
 use crate::message::{Decision, HoldOrder};
 
@@ -176,6 +177,19 @@ pub enum CoordinatorRecord {
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
         /// When the change was refused.
+        at: Now,
+    },
+    /// The user reports what happened to a part of the reservation while it is used.
+    Reported {
+        /// The reservation.
+        reservation: ReservationId,
+        /// What happened.
+        report: Report,
+        /// The user who reported it.
+        by: UserName,
+        /// The booked version, for readers of the log.
+        version: u32,
+        /// When the report arrived.
         at: Now,
     },
     /// D6: every RM has acknowledged the decision, or the release, of a transaction.
@@ -359,7 +373,8 @@ impl Coordinator {
                 *state = of_txn(txn).map(|known| known.state);
             }
             CoordinatorRecord::Intent { reservation, version, .. }
-            | CoordinatorRecord::ChangeRefused { reservation, version, .. } => {
+            | CoordinatorRecord::ChangeRefused { reservation, version, .. }
+            | CoordinatorRecord::Reported { reservation, version, .. } => {
                 of(reservation).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::ChangeOpened { ticket, version, .. } => {

@@ -13,7 +13,7 @@ use super::details::Details;
 use crate::message::{GrantedServers, ServerWish};
 
 /// One plan to try: one transaction at all of its RMs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     /// What to hold at each RM; never empty.
     pub segments: BTreeMap<RmName, Vec<Segment>>,
@@ -30,6 +30,11 @@ pub struct Candidate {
     /// Which servers to take at the by-server sites of an RM; an RM that is not named chooses.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub servers: BTreeMap<RmName, ServerWish>,
+    /// With a change: RMs of the version before that take no part in it. The new version needs nothing of them,
+    /// and they do not answer now. Once the new version is booked, they are sent Release of the old one until
+    /// they acknowledge it. An RM with segments takes part all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<RmName>,
 }
 
 /// The servers that a transaction has at each RM, as the RMs have answered to Hold.

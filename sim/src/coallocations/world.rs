@@ -491,6 +491,7 @@ impl<'a> World<'a> {
             },
             Reply::Change(..)
             | Reply::Release(..)
+            | Reply::Report(..)
             | Reply::Rebook(..)
             | Reply::Disown(..)
             | Reply::GiveUp(..) => {

@@ -6,7 +6,7 @@ use coalloc_common::{
 };
 use coalloc_protocol::conversation::{Caller, ConversationInput, Opening, PlanJob};
 use coalloc_protocol::coordinator::{
-    Candidate, ChangeTicket, CoordinatorConfig, CoordinatorInput, Details, Ticket,
+    Candidate, ChangeTicket, CoordinatorConfig, CoordinatorInput, Ticket,
 };
 use coalloc_protocol::message::Token;
 use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
@@ -172,9 +172,8 @@ impl Scenario {
         Candidate {
             segments: (0..RMS.len()).map(at).collect(),
             order: RMS.iter().filter(|_| plan.one_way).map(|rm| RmName::composed(*rm)).collect(),
-            details: Details::default(),
             one_way: plan.one_way,
-            servers: BTreeMap::new(),
+            ..Candidate::default()
         }
     }
 }

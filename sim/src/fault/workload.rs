@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use coalloc_common::servers::Choice;
 use coalloc_common::{Amount, RequestId, ResourceId, RmName, Segment, Span, Window};
-use coalloc_protocol::coordinator::{Candidate, Details};
+use coalloc_protocol::coordinator::Candidate;
 use coalloc_protocol::message::ServerWish;
 
 use super::SECOND;
@@ -50,7 +50,7 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     let one_way = !order.is_empty() && segments.keys().all(books);
     let one_way = one_way && world.dice.per_mille(world.one_way);
     let servers = wishes(world, &segments);
-    Candidate { segments, order, details: Details::default(), one_way, servers }
+    Candidate { segments, order, one_way, servers, ..Candidate::default() }
 }
 
 /// Now and then which servers are wanted at by-server sites: by a choice, or by their names.

@@ -79,13 +79,8 @@ impl World<'_> {
             segments.entry(rm).or_default().push(segment);
         }
         let details = Details::default();
-        let candidates = vec![Candidate {
-            segments,
-            order,
-            one_way: in_turn,
-            details,
-            servers: BTreeMap::new(),
-        }];
+        let candidates =
+            vec![Candidate { segments, order, one_way: in_turn, details, ..Candidate::default() }];
         let left = self.settings.reservation.tries.saturating_sub(state.asked);
         let planned = Planned { replans: Some(left), ..Ok(candidates).into() };
         self.planned(number, planned)

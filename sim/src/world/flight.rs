@@ -225,8 +225,8 @@ impl World {
                 Waiter::Operator => self.tell_operator(grc, &answer),
                 other => Err(format!("{other:?} is told {answer:?}")),
             },
-            Reply::Rebook(..) | Reply::Disown(..) => {
-                Err(format!("nobody repairs anything here: {reply:?}"))
+            Reply::Report(..) | Reply::Rebook(..) | Reply::Disown(..) => {
+                Err(format!("nobody reports or repairs anything here: {reply:?}"))
             }
         }
     }

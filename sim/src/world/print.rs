@@ -139,6 +139,9 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             Some(differs) => format!("{txn} at {rm}: {}", differs.word()),
             None => format!("{txn} at {rm} agrees again"),
         },
+        CoordinatorRecord::Reported { reservation, report, .. } => {
+            format!("report {} of {reservation}", report.id)
+        }
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
         }

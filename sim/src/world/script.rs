@@ -66,6 +66,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Releasing { .. } => "releasing",
         CoordinatorRecord::ChangeOpened { .. } => "change opened",
         CoordinatorRecord::ChangeRefused { .. } => "change refused",
+        CoordinatorRecord::Reported { .. } => "reported",
         CoordinatorRecord::Finished { .. } => "D6 finished",
         CoordinatorRecord::Prepared { .. } => "D2 prepared",
         CoordinatorRecord::ParentTombstone { .. } => "D5 tombstone",

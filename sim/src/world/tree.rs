@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::conversation::{ConversationInput, Opening, ParentReply};
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, Details,
-    MessageKind, ParentConfig, ParentInput, Reservation, State,
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, CoordinatorRecord, MessageKind,
+    ParentConfig, ParentInput, Reservation, State,
 };
 use coalloc_protocol::message::{Answer, Decision, HoldOrder, Message, Token};
 
@@ -124,13 +124,7 @@ impl World {
             let segments: BTreeMap<RmName, Vec<Segment>> =
                 segments.filter(|(_, segments)| !segments.is_empty()).collect();
             let order = segments.keys().rev().filter(|_| in_turns).cloned().collect();
-            Candidate {
-                segments,
-                order,
-                details: Details::default(),
-                one_way: false,
-                servers: BTreeMap::new(),
-            }
+            Candidate { segments, order, ..Candidate::default() }
         };
         let (all, each) = (at(&own), own.iter().map(|rm| at(std::slice::from_ref(rm))).collect());
         // What an RM has already can be had again, even if it has begun. A real planner knows that. Dice that

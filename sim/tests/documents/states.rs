@@ -12,7 +12,7 @@ use coalloc_common::{
     Amount, BootTime, CoordinatorName, Now, ResourceId, RmName, Segment, Span, Time, UserName,
     Window,
 };
-use coalloc_protocol::coordinator::{Candidate, Details};
+use coalloc_protocol::coordinator::Candidate;
 use coalloc_protocol::message::{Answer, HoldOrder};
 use coalloc_sim::world::node::WALL_START;
 
@@ -49,13 +49,7 @@ fn order(txn: &str, amount: u64, replaces: Option<&str>) -> HoldOrder {
 fn candidate() -> Candidate {
     let segments: BTreeMap<RmName, Vec<Segment>> =
         ["a", "b"].map(|rm| (RmName::composed(rm), vec![segment(4)])).into();
-    Candidate {
-        segments,
-        order: Vec::new(),
-        details: Details::default(),
-        one_way: false,
-        servers: BTreeMap::new(),
-    }
+    Candidate { segments, ..Candidate::default() }
 }
 
 fn told(answer: &Answer) -> String {

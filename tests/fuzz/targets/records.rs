@@ -13,7 +13,7 @@ use coalloc_protocol::conversation::{
     Caller, ConversationInput, Opening, PlanJob, PlanTarget, Planned,
 };
 use coalloc_protocol::coordinator::{
-    Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, Details, MessageKind, Ticket,
+    Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, HoldOrder, Token};
 use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig, ParticipantInput};
@@ -128,10 +128,7 @@ pub(crate) fn of_coordinator() -> Vec<Value> {
     let rms = ["crm-A", "nrm-N"].map(RmName::composed);
     let candidate = || Candidate {
         segments: rms.iter().map(|rm| (rm.clone(), vec![segment(0)])).collect(),
-        order: Vec::new(),
-        details: Details::default(),
-        one_way: false,
-        servers: BTreeMap::new(),
+        ..Candidate::default()
     };
     let mut inputs = vec![(CoordinatorInput::Start, at(0))];
     let open =

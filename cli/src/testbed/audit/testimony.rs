@@ -60,6 +60,15 @@ impl Testimony {
         Ok((testimony, described.coordinators_below))
     }
 
+    /// Is anything of a reservation held or booked?
+    pub(crate) fn has_live(&self, reservation: &str) -> bool {
+        let of = format!("{reservation}/");
+        let is_live = |booking: &v1::Booking| {
+            matches!(booking.state(), v1::BookingState::Held | v1::BookingState::Booked)
+        };
+        self.bookings.iter().any(|booking| is_live(booking) && booking.transaction.starts_with(&of))
+    }
+
     pub(crate) fn has_hold(&self) -> bool {
         self.bookings.iter().any(|booking| booking.state() == v1::BookingState::Held)
     }

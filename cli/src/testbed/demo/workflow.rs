@@ -1,5 +1,8 @@
 //! `coalloc demo workflow`: the ELGL federation as real processes. A beam time with a synchronous set over three domains is
-//! booked; then a compute resource manager dies in the midst of the next one, and everything is audited.
+//! booked; then a compute resource manager dies in the midst of the next one. At last a workflow that has begun loses the
+//! site of its first activity, and goes on elsewhere ([`living`]). Everything is audited.
+
+mod living;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,6 +14,7 @@ use coalloc_proto::file::{Document, parse};
 use coalloc_proto::v1;
 use serde_json::json;
 
+use self::living::LivingWorkflow;
 use super::readback;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Workflows};
@@ -43,6 +47,9 @@ const HOUR: Span = Span::from_secs(3_600);
 /// before and after. It is submitted twice. In the midst of the second one the resource manager of the display's
 /// site falls silent and is killed, while all others hold their parts. That workflow is booked whole or not at all,
 /// which is read back from all 13 resource managers. When the dead one is back, the workflow is submitted once more.
+///
+/// A short workflow follows that begins at once. The site of its first activity dies, the failure is reported, and the
+/// workflow goes on at another site.
 #[derive(Debug, Clone, Args)]
 pub struct WorkflowArgs {
     /// Draw the charts with ASCII characters only
@@ -61,6 +68,8 @@ struct Report {
     third: v1::WorkflowReceipt,
     /// Parts of the second workflow that were held elsewhere when the victim was killed.
     held: usize,
+    /// The workflow that lost a site while it ran.
+    living: LivingWorkflow,
     testimonies: Vec<Testimony>,
     checks: Vec<Check>,
 }
@@ -123,13 +132,14 @@ async fn scenario(folder: &Path, daemons: &mut Daemons) -> Result<Report, Failur
     daemons.wait_serving().await?;
     wait_for_pictures(&mut workflows, &beamline(now, 12)?).await?;
     let third = submit(&mut workflows, "beam-3", beamline(now, 12)?).await?;
+    let living = living::play(&mut workflows, daemons).await?;
     let mut clients = [rpc::coordinator(&coordinator.address)?];
     let all = whole_reservations(&mut clients[0], &mut workflows).await;
     let mut all = all.map_err(|status| rpc::failure(&status))?;
     let heard = readback::hear(&mut clients, &posts, &[], &mut all).await?;
     let all = whole_reservations(&mut clients[0], &mut workflows).await;
     let checks = audit(&heard.testimonies, &all.map_err(|status| rpc::failure(&status))?);
-    Ok(Report { first, second, third, held, testimonies: heard.testimonies, checks })
+    Ok(Report { first, second, third, held, living, testimonies: heard.testimonies, checks })
 }
 
 /// Waits until the coordinator knows every resource manager's profiles, that is, until it can plan.
@@ -182,11 +192,13 @@ async fn holds(posts: &[Post]) -> Result<usize, Failure> {
 }
 
 impl Report {
-    /// Does the audit hold, were the first workflow and the last one booked, and did the victim die in the midst?
+    /// Does the audit hold, were the first workflow and the third one booked, did the victim die in the midst, and did the
+    /// last workflow go on?
     fn is_proven(&self) -> bool {
         self.first.confirmed
             && self.third.confirmed
             && self.held > 0
+            && self.living.is_proven()
             && self.checks.iter().all(|check| check.passed)
     }
 
@@ -199,6 +211,7 @@ impl Report {
         out += &told("beam-2", &self.second, marks);
         out += &format!("\n{VICTIM} was started again.\n\n");
         out += &told("beam-3", &self.third, marks);
+        out += &format!("\n{}", self.living.text(marks));
         let verdict = if self.is_proven() { "The proof holds" } else { "The proof FAILS" };
         let managers = text::count(self.testimonies.len(), "resource manager");
         out + &format!("\n{verdict}; read back from {managers}:\n{}", lines(&self.checks))
@@ -210,6 +223,7 @@ impl Report {
             "second": self.second,
             "third": self.third,
             "held": self.held,
+            "living": self.living.json(),
             "checks": self.checks,
             "proven": self.is_proven(),
         }))

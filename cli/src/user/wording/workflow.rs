@@ -81,6 +81,18 @@ pub fn merged_sets(merged: &v1::MergedSets) -> String {
     format!("{sets} overlap, so they are one set: {}", merged.activities.join(", "))
 }
 
+/// How far an activity is, for people; `None` when the plan does not say.
+fn progress(one: &v1::PlannedActivity) -> Option<String> {
+    let word = match one.progress() {
+        v1::ActivityProgress::Waiting => "waits",
+        v1::ActivityProgress::Running => "runs",
+        v1::ActivityProgress::Finished => "ended",
+        v1::ActivityProgress::Failed => "failed",
+        v1::ActivityProgress::Unspecified => return None,
+    };
+    Some(if one.reported { format!("{word} (reported)") } else { word.to_owned() })
+}
+
 fn rows(plan: &v1::WorkflowPlan, marks: Marks) -> Vec<Row> {
     let row = |window: &Option<v1::Window>, what, place, amounts, mark| {
         let window = window_from_wire("window", window.as_ref()).ok()?;
@@ -88,7 +100,10 @@ fn rows(plan: &v1::WorkflowPlan, marks: Marks) -> Vec<Row> {
     };
     let activities = plan.activities.iter().filter_map(|one| {
         let mark = if one.in_sync_set { marks.set } else { marks.single };
-        let amounts = text::amounts(one.cpus, &one.others);
+        let mut amounts = text::amounts(one.cpus, &one.others);
+        if let Some(progress) = progress(one) {
+            let _ = write!(amounts, "  {progress}");
+        }
         row(&one.window, one.name.clone(), format!("at {}", one.site), amounts, mark)
     });
     let transfers = plan.transfers.iter().filter_map(|one| {

@@ -8,6 +8,7 @@ use coalloc_proto::v1;
 use uuid::Uuid;
 
 use super::file::WorkflowFile;
+use super::revise::changes;
 use super::{FileArgs, PlannerArgs, marks};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
@@ -106,12 +107,29 @@ pub(super) async fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     let state = text::state(reservation.state());
     let text = match &receipt.plan {
         Some(plan) if receipt.refusal.is_none() => {
-            format!("{id}: {state}, {}\n\n{}", headline(plan), body(plan, marks(args.ascii)))
+            let version = match &receipt.revision {
+                Some(revision) => {
+                    format!("version {}; {}", receipt.version, describe_last(revision))
+                }
+                None => String::new(),
+            };
+            let head = headline(plan);
+            format!("{id}: {state}, {head}\n{version}\n{}", body(plan, marks(args.ascii)))
         }
         _ => format!("{id}: {state}\n{}", describe(&receipt, marks(args.ascii))),
     };
     let exit = if reservation.id.is_empty() { Exit::Unfinished } else { Exit::Done };
     Ok(Answer { text, exit })
+}
+
+/// What came of the last revision, for people.
+fn describe_last(revision: &v1::WorkflowRevision) -> String {
+    let why = revision.refusal.as_ref().map(refusal).unwrap_or_default();
+    match revision.state() {
+        v1::RevisionState::UnderWay => "a new version is being booked\n".to_owned(),
+        v1::RevisionState::Refused => format!("the last revision was refused: {why}"),
+        _ => format!("last revision {}{}\n", revision.change_id, changes(revision)),
+    }
 }
 
 /// How a workflow ended.

@@ -17,7 +17,7 @@ use coalloc_plan::RankedPlan;
 use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
 
-use super::merged;
+use super::joined;
 
 /// What is planned anew of a reservation that has begun.
 pub(super) struct Rest {
@@ -236,26 +236,6 @@ fn check_past(
         }
     }
     Ok(())
-}
-
-/// The old version until `cut`, and the new one from then on; adjacent equal segments are merged into one.
-fn joined(
-    old: &BTreeMap<RmName, Vec<Segment>>,
-    cut: Time,
-    mut new: BTreeMap<RmName, Vec<Segment>>,
-) -> BTreeMap<RmName, Vec<Segment>> {
-    for (rm, segments) in old {
-        let kept = segments.iter().filter_map(|segment| {
-            let window = segment.window;
-            let window = Window::new(window.start(), window.end().min(cut))?;
-            Some(Segment { window, ..segment.clone() })
-        });
-        let kept: Vec<Segment> = kept.collect();
-        if !kept.is_empty() {
-            new.entry(rm.clone()).or_default().extend(kept);
-        }
-    }
-    merged(new)
 }
 
 /// Turns the plan for the rest of an active reservation into a plan for the whole of it. Start and price then count

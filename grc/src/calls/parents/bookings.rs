@@ -146,6 +146,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Releasing { .. }
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }
+        | CoordinatorRecord::Reported { .. }
         | CoordinatorRecord::ParentHoldOpened { .. }
         | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }

@@ -263,7 +263,7 @@ fn beyond_level(
 
 /// A candidate that is held everywhere at once. A refusal inside ends the hold: the parent makes the next choice.
 fn at_once(segments: BTreeMap<RmName, Vec<Segment>>, details: Details) -> Candidate {
-    Candidate { segments, order: Vec::new(), details, one_way: false, servers: BTreeMap::new() }
+    Candidate { segments, details, ..Candidate::default() }
 }
 
 /// One plan, made from those of several periods and from what stays booked.

@@ -69,7 +69,7 @@ impl PlannedTask {
             order: if one_way { found.way(topology, &self.picture) } else { Vec::new() },
             one_way,
             details: receipt::details(&wire, effort, &self.ages, tried).into(),
-            servers: BTreeMap::new(),
+            ..Candidate::default()
         }
     }
 

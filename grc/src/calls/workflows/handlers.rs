@@ -18,7 +18,7 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::PlanWorkflowRequest>,
     ) -> Result<Response<v1::PlanWorkflowResponse>, Status> {
         let v1::PlanWorkflowRequest { workflow, options } = request.into_inner();
-        let planned = self.plan_workflow_now(workflow.as_ref(), options.as_ref()).await?;
+        let planned = self.plan_workflow_now(workflow.as_ref(), options.as_ref(), None).await?;
         Ok(Response::new(planned.answer))
     }
 
@@ -46,11 +46,14 @@ impl WorkflowsRpc for GrcService {
         let wanted = PageWanted::parse(&wire).map_err(|error| status::invalid(&error))?;
         let id = wire.id.clone();
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
-            Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
+            Some(found) => {
+                let reports = coordinator.reports(&found.id).to_vec();
+                Some(Ok((found.clone(), coordinator.hold_ends(found), reports)))
+            }
             None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
         };
         let none = || status::not_found("workflow", &wire.id);
-        let (found, ends) = match self.handle.read(look).await?.ok_or_else(none)? {
+        let (found, ends, reports) = match self.handle.read(look).await?.ok_or_else(none)? {
             Ok(found) => found,
             // What is being planned has no notes yet, so a task may be answered so, too.
             Err(ticket) => {
@@ -66,7 +69,8 @@ impl WorkflowsRpc for GrcService {
         }
         let now = self.handle.now();
         let read = move || -> Result<v1::GetWorkflowResponse, InvalidField> {
-            let (receipt, next_page_token) = workflow::page(&found, &wanted)?;
+            let (mut receipt, next_page_token) = workflow::page(&found, &wanted)?;
+            workflow::add_progress(&mut receipt, &reports, now.wall);
             let reservation = Some(view::shown(&found, ends, now));
             Ok(v1::GetWorkflowResponse { reservation, workflow: Some(receipt), next_page_token })
         };
@@ -74,5 +78,35 @@ impl WorkflowsRpc for GrcService {
         let page = machine::off_the_runtime(self.handle.host(), read).await;
         let page = page.ok_or_else(status::stopping)?;
         page.map(Response::new).map_err(|error| status::invalid(&error))
+    }
+
+    async fn report_activity(
+        &self,
+        request: Request<v1::ReportActivityRequest>,
+    ) -> Result<Response<v1::ReportActivityResponse>, Status> {
+        let (service, wire) = (self.clone(), request.into_inner());
+        let (report, id) = (wire.report_id.clone(), wire.id.clone());
+        let about = CallSubject("report", &report);
+        let whole = async move { service.report_whole(wire).await };
+        let answer = match patient(about, whole).await? {
+            Some(answer) => answer,
+            None => about.still(self.reported(&id, None).await)?,
+        };
+        Ok(Response::new(answer))
+    }
+
+    async fn revise_workflow(
+        &self,
+        request: Request<v1::ReviseWorkflowRequest>,
+    ) -> Result<Response<v1::ReviseWorkflowResponse>, Status> {
+        let (service, wire) = (self.clone(), request.into_inner());
+        let id = wire.id.clone();
+        let about = CallSubject("workflow", &id);
+        let whole = async move { service.revise_whole(wire).await };
+        let answer = match patient(about, whole).await? {
+            Some(answer) => answer,
+            None => about.still(self.revision_still(&id).await)?,
+        };
+        Ok(Response::new(answer))
     }
 }

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use coalloc_common::invalid::InvalidField;
-use coalloc_common::{Amount, Reason, Refusal, RmName, Segment, Span, Time, Window, limits};
+use coalloc_common::{
+    Amount, Reason, Refusal, RmName, Segment, Span, Time, Topology, Window, limits,
+};
 use coalloc_net::convert::{
-    ParsedWorkflow, ParsedWorkflowOptions, user_name, workflow_answer_to_wire, workflow_from_wire,
-    workflow_options,
+    ParsedWorkflow, ParsedWorkflowOptions, schedule_from_wire, time_to_wire, user_name,
+    workflow_answer_to_wire, workflow_from_wire, workflow_options,
 };
 use coalloc_net::{status, traces};
 use coalloc_plan::workflow::{
-    ScratchTimetables, WorkflowAnswer, WorkflowInstance, WorkflowRefusal,
+    KeptPart, RefusedSegment, ScratchTimetables, WorkflowAnswer, WorkflowInstance, WorkflowRefusal,
 };
 use coalloc_plan::{Budget, Named as _};
 use coalloc_proto::v1;
@@ -28,7 +30,7 @@ use crate::availability::federation::Snapshot;
 use crate::calls::service::GrcService;
 use crate::pictures::believed::BelievedProfiles;
 use crate::planning::Depth;
-use crate::views::kept;
+use crate::views::kept::{self, KeptRequest};
 
 /// The result of planning a workflow.
 #[derive(Debug)]
@@ -44,6 +46,17 @@ pub struct PlannedWorkflow {
 pub struct AdmittedWorkflow {
     parsed: ParsedWorkflow,
     options: ParsedWorkflowOptions,
+    /// What revisions will need.
+    request: KeptRequest,
+}
+
+/// A plan that a resource manager has refused.
+#[derive(Debug, Clone)]
+pub struct RefusedPlan {
+    /// The plan.
+    pub plan: v1::WorkflowPlan,
+    /// The refusal.
+    pub refusal: Refusal,
 }
 
 /// Admits a workflow. Nothing of it begins before `soonest`.
@@ -75,7 +88,17 @@ pub fn admit(
             let allowed = format!("later than the earliest start that can be planned, {ready}");
             return Err(InvalidField::new("workflow.deadline", deadline, allowed));
         }
-        Ok(AdmittedWorkflow { parsed, options: workflow_options(options)? })
+        let request = KeptRequest {
+            workflow: v1::Workflow {
+                ready: Some(time_to_wire(ready)),
+                deadline: Some(time_to_wire(deadline)),
+                ..wire.clone()
+            },
+            options: options.cloned(),
+            excluded: BTreeMap::new(),
+            past: Vec::new(),
+        };
+        Ok(AdmittedWorkflow { parsed, options: workflow_options(options)?, request })
     };
     inner().map_err(|error: InvalidField| {
         let is_place = error.allowed.contains("of the federation");
@@ -87,7 +110,8 @@ pub fn admit(
 }
 
 impl GrcService {
-    /// Plans a workflow on what is believed now.
+    /// Plans a workflow on what is believed now. Of a plan that was refused, the part stays that ranks before the
+    /// first node which takes something of what was refused.
     ///
     /// # Errors
     /// As [`admit`]; RESOURCE_EXHAUSTED when too much is being planned already.
@@ -95,10 +119,11 @@ impl GrcService {
         &self,
         request: Option<&v1::Workflow>,
         options: Option<&v1::WorkflowOptions>,
+        refused: Option<RefusedPlan>,
     ) -> Result<PlannedWorkflow, Status> {
         let federation = self.federation.settled().await;
         let lead = self.pictures.settings().lead.max(limits::WORKFLOW_LEAD);
-        let soonest = self.handle.now().wall.saturating_add(lead);
+        let soonest = self.handle.now().wall.saturating_add(lead).next_second();
         // Errors of the request are reported before any RM is asked.
         let admission = traces::part("admission");
         let admitted = admit(request, options, &federation, soonest)?;
@@ -108,21 +133,20 @@ impl GrcService {
         let believed = self.pictures.believed(window).await;
         drop(picture);
         let planning = traces::part("planning");
-        let planned = self.planned_workflow_on(federation, admitted, believed, window).await?;
+        let again = refused.map(|refused| (refused, self.handle.now().wall));
+        let search = move || WorkflowSearch::new(federation, admitted, believed, window, again);
+        let planned = self.searched_workflow(search).await?;
         planning.set("coalloc.plans", usize::from(planned.candidate.is_ok()));
         Ok(planned)
     }
 
-    async fn planned_workflow_on(
+    async fn searched_workflow(
         &self,
-        federation: Arc<Snapshot>,
-        admitted: AdmittedWorkflow,
-        believed: BelievedProfiles,
-        window: Window,
+        search: impl FnOnce() -> WorkflowSearch + Send + 'static,
     ) -> Result<PlannedWorkflow, Status> {
         let time = limits::WORKFLOW_PLANNING_MAX;
         let quick = move |stop: &AtomicBool| {
-            let mut search = WorkflowSearch::new(federation, admitted, believed, window);
+            let mut search = search();
             let answer = search.search(limits::WORKFLOW_QUICK_PLACEMENTS, stop);
             let is_open = is_exhausted(&answer);
             let planned = (!is_open).then(|| search.planned(answer));
@@ -141,6 +165,18 @@ impl GrcService {
 }
 
 impl AdmittedWorkflow {
+    /// The workflow for planners.
+    fn instance<'a>(&'a self, topology: &'a Topology) -> WorkflowInstance<'a> {
+        WorkflowInstance {
+            topology,
+            workflow: &self.parsed.workflow,
+            graph: &self.parsed.graph,
+            slot: limits::WORKFLOW_SLOT,
+            options: self.options.options,
+            kept: None,
+        }
+    }
+
     /// The window over which profiles have to be known. It goes on after the deadline, so that a refusal can say when
     /// the workflow could end.
     fn window(&self) -> Result<Window, Status> {
@@ -155,7 +191,7 @@ impl AdmittedWorkflow {
     }
 }
 
-fn is_exhausted(answer: &WorkflowAnswer) -> bool {
+pub(super) fn is_exhausted(answer: &WorkflowAnswer) -> bool {
     let refused = answer.outcome.as_ref().err();
     refused.is_some_and(|refused| refused.refusal.reason == Reason::BudgetExhausted)
 }
@@ -166,6 +202,10 @@ struct WorkflowSearch {
     admitted: AdmittedWorkflow,
     believed: BelievedProfiles,
     timetables: ScratchTimetables,
+    /// The window over which profiles are believed.
+    window: Window,
+    /// What stays of a plan that was refused.
+    kept: Option<KeptPart>,
 }
 
 impl WorkflowSearch {
@@ -174,28 +214,58 @@ impl WorkflowSearch {
         admitted: AdmittedWorkflow,
         believed: BelievedProfiles,
         window: Window,
+        again: Option<(RefusedPlan, Time)>,
     ) -> Self {
         let mut timetables = ScratchTimetables::new(&federation.topology);
         believed.limit(&mut timetables, window);
-        Self { federation, admitted, believed, timetables }
+        let mut search = Self { federation, admitted, believed, timetables, window, kept: None };
+        if let Some((refused, now)) = again {
+            search.keep_part_of(&refused, now);
+        }
+        search
+    }
+
+    /// Keeps what the refusal does not touch, unless it begins too soon to be held again, or is not free any more.
+    fn keep_part_of(&mut self, refused: &RefusedPlan, now: Time) {
+        let (topology, parsed) = (&self.federation.topology, &self.admitted.parsed);
+        let Some(schedule) = schedule_from_wire(topology, parsed, &refused.plan) else { return };
+        let RefusedPlan { refusal, .. } = refused;
+        let Some(rm) = &refusal.rm else { return };
+        let what =
+            RefusedSegment { rm, resource: refusal.resource.as_ref(), window: refusal.window };
+        let instance = self.admitted.instance(topology);
+        let Some(kept) = KeptPart::before(&instance, &schedule, what) else { return };
+        let segments = kept.segments(&instance);
+        let soonest = now.saturating_add(limits::WORKFLOW_KEPT_LEAD);
+        let begins = |segment: &Segment| segment.window.start() >= soonest;
+        if !segments.values().flatten().all(begins) {
+            return;
+        }
+        let mut timetables = self.timetables.clone();
+        let is_free = segments.iter().all(|(rm, segments)| timetables.book(rm, segments).is_ok());
+        if is_free {
+            (self.timetables, self.kept) = (timetables, Some(kept));
+        }
     }
 
     fn search(&mut self, nodes: u64, stop: &AtomicBool) -> WorkflowAnswer {
-        let AdmittedWorkflow { parsed, options } = &self.admitted;
+        let Self { federation, admitted, timetables, kept, .. } = self;
+        let planner = admitted.options.planner.planner();
         let budget = Budget { nodes, solver_time: Span::ZERO, stop };
-        let instance = WorkflowInstance {
-            topology: &self.federation.topology,
-            workflow: &parsed.workflow,
-            graph: &parsed.graph,
-            slot: limits::WORKFLOW_SLOT,
-            options: options.options,
-            kept: None,
-        };
-        options.planner.planner().plan(&instance, &mut self.timetables, &budget)
+        let instance =
+            WorkflowInstance { kept: kept.as_ref(), ..admitted.instance(&federation.topology) };
+        let answer = planner.plan(&instance, timetables, &budget);
+        if answer.outcome.is_ok() || is_exhausted(&answer) || kept.is_none() {
+            return answer;
+        }
+        // Perhaps there is a plan without the part that was to stay.
+        (self.kept, self.timetables) = (None, ScratchTimetables::new(&self.federation.topology));
+        self.believed.limit(&mut self.timetables, self.window);
+        self.search(nodes, stop)
     }
 
     fn planned(&self, answer: WorkflowAnswer) -> PlannedWorkflow {
-        let AdmittedWorkflow { parsed, options } = &self.admitted;
+        let AdmittedWorkflow { parsed, options, request } = &self.admitted;
         let topology = &self.federation.topology;
         let refuse = |refused: Box<WorkflowRefusal>| {
             let refusal = self.believed.blame(refused.refusal.clone());
@@ -216,10 +286,9 @@ impl WorkflowSearch {
             (None, Ok(_)) => Err(Refusal::new(Reason::NoRoute, "the planner found nothing to try")),
             (Some(plan), Ok(_)) => Ok(Candidate {
                 segments,
-                order: Vec::new(),
-                one_way: false,
-                details: kept::workflow(plan, wire.effort.unwrap_or_default()).into(),
-                servers: BTreeMap::new(),
+                details: kept::workflow(plan, wire.effort.unwrap_or_default(), None, Some(request))
+                    .into(),
+                ..Candidate::default()
             }),
         };
         PlannedWorkflow { answer: wire, candidate }
@@ -227,7 +296,7 @@ impl WorkflowSearch {
 }
 
 /// The refusal of a plan that has more segments at one RM than fit into one Hold.
-fn too_many(segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<Box<WorkflowRefusal>> {
+pub(super) fn too_many(segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<Box<WorkflowRefusal>> {
     let most = limits::HOLD_SEGMENTS_MAX;
     let (rm, all) = segments.iter().find(|(_, all)| all.len() > most)?;
     let count = all.len();
@@ -245,7 +314,7 @@ fn too_many(segments: &BTreeMap<RmName, Vec<Segment>>) -> Option<Box<WorkflowRef
 }
 
 /// A refusal with its earliest finish in words: the ledger keeps nothing else of a later planning.
-fn in_words(refused: &WorkflowRefusal) -> Refusal {
+pub(super) fn in_words(refused: &WorkflowRefusal) -> Refusal {
     let refusal = refused.refusal.clone();
     match refused.earliest_finish {
         Some(end) if !refusal.detail.contains(&end.to_string()) => {

@@ -12,7 +12,9 @@ use tonic::Status;
 
 use crate::admission::{digest, request_id};
 use crate::calls::service::{GrcService, stands};
+use crate::calls::workflows::planning::RefusedPlan;
 use crate::node::conversation::{JobPlanner, converse};
+use crate::views::kept;
 use crate::views::workflow::{self, PageWanted};
 
 impl GrcService {
@@ -76,21 +78,39 @@ impl GrcService {
         tries: u32,
     ) -> Result<Planned, Status> {
         let (asked, options) = (wire.workflow.as_ref(), wire.options.as_ref());
-        let planned = self.plan_workflow_now(asked, options).await?;
+        let activities = asked.map_or(0, |workflow| workflow.activities.len());
+        let planned = self.plan_workflow_now(asked, options, None).await?;
         Ok(match planned.candidate {
             Ok(candidate) => Planned {
                 outcome: Ok(vec![candidate]),
                 replans: Some(tries - 1),
-                notes: workflow::notes(wire, None),
+                notes: workflow::notes(activities, None),
             },
             Err(refusal) => {
-                let notes = workflow::notes(wire, Some(&planned.answer));
+                let notes = workflow::notes(activities, Some(&planned.answer));
                 Planned { outcome: Err(refusal), replans: None, notes }
             }
         })
     }
 
-    /// Plans again after a refusal.
+    /// The plan that was tried last, with the refusal that it got.
+    async fn refused_plan(
+        &self,
+        reservation: &ReservationId,
+        refusal: Option<&Refusal>,
+    ) -> Result<Option<RefusedPlan>, Status> {
+        let id = reservation.to_string();
+        let look = move |coordinator: &Coordinator| {
+            let candidate = coordinator.find(&id)?.candidate.as_ref()?;
+            Some(candidate.details.text())
+        };
+        let text = self.handle.read(look).await?;
+        let plan = text.as_deref().and_then(kept::whole_workflow);
+        let tried = plan.zip(refusal.cloned());
+        Ok(tried.map(|(plan, refusal)| RefusedPlan { plan, refusal }))
+    }
+
+    /// Plans again after a refusal. What the refusal does not touch stays as it was planned.
     async fn plan_workflow_again(
         &self,
         wire: &v1::SubmitWorkflowRequest,
@@ -108,7 +128,8 @@ impl GrcService {
             );
         }
         let (asked, options) = (wire.workflow.as_ref(), wire.options.as_ref());
-        let planned = self.plan_workflow_now(asked, options).await?;
+        let refused = self.refused_plan(reservation, refusals.last()).await?;
+        let planned = self.plan_workflow_now(asked, options, refused).await?;
         Ok(planned.candidate.map(|candidate| vec![candidate]).into())
     }
 }

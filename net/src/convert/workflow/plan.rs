@@ -69,17 +69,30 @@ pub fn workflow_plan_to_wire(
     planner: &str,
     schedule: &Schedule,
 ) -> v1::WorkflowPlan {
+    let segments = schedule.segments(topology, &parsed.workflow);
+    workflow_version_to_wire(topology, parsed, planner, schedule, &segments)
+}
+
+/// The wire form of a schedule for which these segments are to be held: those of the schedule, and with a revised
+/// version what placements had taken that were given up.
+#[must_use]
+pub fn workflow_version_to_wire(
+    topology: &Topology,
+    parsed: &ParsedWorkflow,
+    planner: &str,
+    schedule: &Schedule,
+    segments: &BTreeMap<RmName, Vec<Segment>>,
+) -> v1::WorkflowPlan {
     let ParsedWorkflow { workflow, .. } = parsed;
     let names = PlanNames { topology, parsed, schedule };
-    let segments = schedule.segments(topology, workflow);
     let window = schedule.start().zip(schedule.end());
     let window = window.and_then(|(start, end)| Window::new(start, end));
     v1::WorkflowPlan {
-        digest: plan_digest(&segments),
+        digest: plan_digest(segments),
         planner: planner.to_owned(),
         window: window.map(window_to_wire),
         makespan: Some(span_to_wire(schedule.makespan_from(workflow.ready))),
-        summary: Some(names.summary(&segments)),
+        summary: Some(names.summary(segments)),
         activities: (0..schedule.activities.len()).map(|index| names.activity(index)).collect(),
         transfers: schedule.transfers.iter().map(|transfer| names.transfer(transfer)).collect(),
         channels: (0..schedule.channels.len()).map(|index| names.channel(index)).collect(),
@@ -135,6 +148,8 @@ impl PlanNames<'_> {
             others: amounts_to_wire(&of.others),
             window: Some(window_to_wire(placed.window)),
             in_sync_set: graph.nodes[graph.node_of[index]].is_set(),
+            // A plan does not say how far its activities are.
+            ..v1::PlannedActivity::default()
         }
     }
 

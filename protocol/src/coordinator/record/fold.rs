@@ -81,6 +81,9 @@ impl Coordinator {
             CoordinatorRecord::ChangeRefused { reservation, refusal, .. } => {
                 self.fold_change_refused(reservation, refusal)
             }
+            CoordinatorRecord::Reported { reservation, report, .. } => {
+                self.fold_reported(reservation, report)
+            }
             CoordinatorRecord::Decided { txn, decision, refusal, servers, .. } => {
                 self.transaction_mut(txn)?.grant(servers);
                 self.fold_decided(txn, *decision, refusal.as_ref())

@@ -42,13 +42,7 @@ pub(in crate::coordinator) fn plan(rms: &[&str]) -> Candidate {
     let window = Window::new(Time::from_us(5_000_000_000), Time::from_us(6_000_000_000)).unwrap();
     let segment = || Segment { resource: ResourceId::composed("r"), amount: Amount(1), window };
     let segments = rms.iter().map(|name| (rm(name), vec![segment()])).collect();
-    Candidate {
-        segments,
-        order: Vec::new(),
-        details: Details::default(),
-        one_way: false,
-        servers: BTreeMap::new(),
-    }
+    Candidate { segments, ..Candidate::default() }
 }
 
 /// A request arrives.

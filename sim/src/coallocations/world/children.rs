@@ -14,10 +14,9 @@ use coalloc_protocol::conversation::{
     Caller, ConversationInput, Next, Opening, ParentReply, PlanJob,
 };
 use coalloc_protocol::coordinator::{
-    Candidate, CoordinatorInput, Details, MessageKind, ParentInput, Ticket,
+    Candidate, CoordinatorInput, MessageKind, ParentInput, Ticket,
 };
 use coalloc_protocol::message::{Answer, HoldOrder, Message};
-use std::collections::BTreeMap;
 
 use super::planning::Job;
 use super::{Event, Member, World};
@@ -213,13 +212,8 @@ fn way(
         to: site(link.to),
         paths: route.iter().map(|(edge, _)| topology.edge(*edge).name.to_string()).collect(),
     });
-    let candidate = Candidate {
-        segments: plan.segments(topology, request),
-        order: Vec::new(),
-        details: Details::default(),
-        one_way: false,
-        servers: BTreeMap::new(),
-    };
+    let candidate =
+        Candidate { segments: plan.segments(topology, request), ..Candidate::default() };
     let edges = plan.routes.iter().map(|route| route.len() as u64).sum();
     ChildCandidate { candidate, led: led.collect(), edges }
 }

@@ -5,7 +5,6 @@
 //! own resource managers. Planning takes its time once those answers have arrived.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Reason, Refusal, Topology, UserName, Window, limits};
@@ -13,7 +12,7 @@ use coalloc_plan::RankedPlan;
 use coalloc_plan::learned::{believe, believed};
 use coalloc_plan::objectives::{Answer, best};
 use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob};
-use coalloc_protocol::coordinator::{Candidate, Details};
+use coalloc_protocol::coordinator::Candidate;
 use coalloc_protocol::message::{HoldOrder, Token};
 
 use super::super::federation::Disclosed;
@@ -153,9 +152,7 @@ impl World<'_> {
         let candidate = |judged: &RankedPlan| Candidate {
             segments: judged.plan.segments(topology, &wanted),
             order: self.planning.solver().hold_order(topology, &wanted, &judged.plan),
-            one_way: false,
-            details: Details::default(),
-            servers: BTreeMap::new(),
+            ..Candidate::default()
         };
         let candidates = outcome.as_ref().map(|plans| plans.iter().map(candidate).collect());
         let candidates: Result<Vec<Candidate>, Refusal> = candidates.map_err(Clone::clone);
