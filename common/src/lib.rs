@@ -15,6 +15,7 @@ pub mod invalid;
 pub mod kind;
 pub mod limits;
 pub mod objective;
+pub mod part_window;
 pub mod planted;
 pub mod price;
 pub mod profile;
@@ -40,6 +41,7 @@ pub use id::{
 pub use invalid::InvalidField;
 pub use kind::{ResourceKind, ResourceKinds};
 pub use objective::{Objective, Ranking};
+pub use part_window::PartWindow;
 pub use price::PriceSchedule;
 pub use profile::Profile;
 pub use refusal::{Bottleneck, BottleneckKind, NsiError, Reason, Refusal};

@@ -71,6 +71,10 @@ pub const QUALITY_FULL: u32 = 1_000;
 /// Most frames that one query or one request may name. The paper uses N = 10. With more than a few hundred frames,
 /// the time between two of them is too short to matter to anyone, and each frame costs a plan.
 pub const FRAMES_MAX: u32 = 256;
+/// Most periods of a request whose parts have windows of their own: the spans between the instants at which a part
+/// begins or ends. Availability is asked for each of them in each frame, and paths are counted in each of them. A
+/// chain of seven stages, each with its transfer in and out, has fewer. What has more is a workflow.
+pub const REQUEST_PERIODS_MAX: usize = 16;
 /// Number of frames when the request does not state one: the paper's N.
 pub const FRAMES_DEFAULT: u32 = 10;
 /// Edges that a requested link may take when nobody states a number (N_max of Takefusa 2010, Eq. 11). In ELGL, any
@@ -241,7 +245,8 @@ pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 pub const UPWARD_POINTS_MAX: usize = 64;
 /// Periods of one parent's hold that a child coordinator plans, each as a request of its own. A change has one
 /// period, or two when the reservation has begun and the change both adds an amount and moves the end.
-pub const UPWARD_PERIODS_MAX: usize = 16;
+/// There are more when parts of both versions have windows of their own, see [`REQUEST_PERIODS_MAX`].
+pub const UPWARD_PERIODS_MAX: usize = 40;
 /// How often a child coordinator plans a parent's hold again after other requests took the capacity of its plan.
 pub const UPWARD_REPLANS_MAX: u32 = 1;
 /// How long after a parent's hold the child begins another attempt: well within the parent's [`HOLD_PATIENCE`].
@@ -662,6 +667,8 @@ const _: () = assert!(WORKFLOW_ACTIVITIES_MAX <= HOLD_SEGMENTS_MAX);
 const _: () = assert!(HOLD_SOFT_MIN.as_us() < HOLD_HARD_MIN.as_us());
 const _: () = assert!(UPWARD_PATIENCE.as_us() < MESSAGE_PATIENCE.as_us());
 const _: () = assert!(UPWARD_REPLANS_MAX <= REPLANS_MAX);
+// A change is cut where the parts of both versions begin and end, and at the instant from which it is made.
+const _: () = assert!(2 * REQUEST_PERIODS_MAX < UPWARD_PERIODS_MAX);
 // One call is shorter than the wait for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());

@@ -1,6 +1,7 @@
 //! A co-allocation as the user requests it: sites, links between them, and when.
 //!
-//! It is `G_r = (V_r, E_r)` of Takefusa 2010, section 3.2, with EST, LST and D of section 3.1. Left
+//! It is `G_r = (V_r, E_r)` of Takefusa 2010, section 3.2, with EST, LST and D of section 3.1. What a site or a
+//! link wants may have a window of its own within D ([`PartWindow`], ADR 40), which the paper does not have. Left
 //! out: the conversion from the wire with its range checks, which is in `net::convert`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,10 @@ use crate::id::{SiteName, VertexName};
 use crate::invalid::InvalidField;
 use crate::kind::ResourceKind;
 use crate::limits;
+use crate::part_window::PartWindow;
 use crate::time::{Span, Time, Window};
+
+mod parts;
 
 /// One requested site (`rc_j`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct SiteDemand {
     pub pinned: Option<VertexName>,
     /// Vertices on which the site must not be placed.
     pub excluded: BTreeSet<VertexName>,
+    /// When the kinds are wanted that are not wanted for the whole duration of the request.
+    pub windows: BTreeMap<ResourceKind, PartWindow>,
 }
 
 impl SiteDemand {
@@ -43,19 +49,28 @@ impl SiteDemand {
         self.others.get(&kind).copied().unwrap_or(Amount::ZERO)
     }
 
+    /// When a kind is wanted; `None`: for the whole duration of the request.
+    #[must_use]
+    pub fn window(&self, kind: ResourceKind) -> Option<PartWindow> {
+        self.windows.get(&kind).copied()
+    }
+
     /// Changes what is wanted of one kind. Nothing of a further kind is no demand for it.
     pub fn set_amount(&mut self, kind: ResourceKind, amount: Amount) {
         match (kind, amount) {
             (ResourceKind::Cpus, _) => self.cpus = Cpus(amount.0),
-            (_, Amount::ZERO) => drop(self.others.remove(&kind)),
+            (_, Amount::ZERO) => {
+                self.others.remove(&kind);
+                self.windows.remove(&kind);
+            }
             _ => drop(self.others.insert(kind, amount)),
         }
     }
 
-    /// Whether the other demand wants the same amounts of everything.
+    /// Whether the other demand wants the same amounts of everything, in the same windows.
     #[must_use]
     pub fn wants_as(&self, other: &Self) -> bool {
-        self.cpus == other.cpus && self.others == other.others
+        self.cpus == other.cpus && self.others == other.others && self.windows == other.windows
     }
 
     /// Whether nothing at all is wanted: the demand only says where a link ends.
@@ -76,6 +91,20 @@ pub struct LinkDemand {
     pub bandwidth: BitsPerSecond,
     /// Largest allowed sum of the latencies of the edges that the link takes.
     pub latency_max: Option<Span>,
+    /// When the link is wanted; `None`: for the whole duration of the request.
+    pub window: Option<PartWindow>,
+}
+
+impl LinkDemand {
+    /// Whether the link is wanted throughout a period; `None` is the whole duration of a request.
+    #[must_use]
+    pub fn is_wanted_in(&self, period: Option<PartWindow>) -> bool {
+        match (self.window, period) {
+            (None, _) => true,
+            (Some(window), Some(period)) => window.covers(period),
+            (Some(_), None) => false,
+        }
+    }
 }
 
 /// When the request is to run: a window of `duration` whose start lies in
@@ -129,11 +158,12 @@ impl CoAllocation {
     /// Checks every number and every reference.
     ///
     /// # Errors
-    /// [`InvalidField`] for the first field that is wrong, in the order sites, links, timing.
+    /// [`InvalidField`] for the first field that is wrong, in the order sites, links, timing, windows of parts.
     pub fn check(&self) -> Result<(), InvalidField> {
         self.check_sites()?;
         self.check_links()?;
-        self.check_timing()
+        self.check_timing()?;
+        self.check_windows()
     }
 
     fn check_sites(&self) -> Result<(), InvalidField> {
@@ -258,11 +288,12 @@ mod tests {
             others: BTreeMap::new(),
             pinned: None,
             excluded: BTreeSet::new(),
+            windows: BTreeMap::new(),
         };
         let bandwidth = BitsPerSecond(1_000_000_000);
         CoAllocation {
             sites: vec![site("a"), site("b")],
-            links: vec![LinkDemand { from: 0, to: 1, bandwidth, latency_max: None }],
+            links: vec![LinkDemand { from: 0, to: 1, bandwidth, latency_max: None, window: None }],
             timing: timing(0, 90, 30),
         }
     }

@@ -478,6 +478,7 @@ mod tests {
             others: BTreeMap::new(),
             pinned: None,
             excluded: std::collections::BTreeSet::new(),
+            windows: BTreeMap::new(),
         };
         assert!(view.fits(&demand, a) && view.fits(&demand, b));
         assert_eq!(topology.vertex(a).value_of(&demand), 8_000);

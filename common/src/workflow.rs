@@ -97,6 +97,7 @@ impl Activity {
             others: self.others.clone(),
             pinned: None,
             excluded: BTreeSet::new(),
+            windows: BTreeMap::new(),
         }
     }
 }

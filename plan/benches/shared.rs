@@ -67,6 +67,7 @@ fn frame(
         to: *to,
         bandwidth: BitsPerSecond(rate * GIGABIT),
         latency_max: None,
+        window: None,
     };
     Frame { view, members, links: links.iter().map(link).collect() }
 }

@@ -5,11 +5,14 @@
 //! the steps of its route. The caller decides what the numbers mean: unit values (Eq. 3 of Takefusa
 //! 2010), or several objectives packed into one number. Planners only add them up.
 //!
-//! Two requested sites that want the same amounts cost the same at every vertex, and the cost of a link at a
-//! step is proportional to its rate. Both hold by construction, and planners rely on both.
+//! Two requested sites that want the same amounts in the same windows cost the same at every vertex. The cost of a
+//! link at a step is proportional to its rate, among links with the same window. Both hold by construction, and
+//! planners rely on both.
 
 use coalloc_common::topology::Direction;
-use coalloc_common::{BitsPerSecond, CoAllocation, EdgeIndex, SiteDemand, Topology, VertexIndex};
+use coalloc_common::{
+    BitsPerSecond, CoAllocation, EdgeIndex, PartWindow, SiteDemand, Topology, VertexIndex,
+};
 
 use crate::Route;
 
@@ -21,8 +24,10 @@ pub struct Costs {
     rows: Vec<Vec<u64>>,
     /// The index into `rows` of each requested site.
     row_of: Vec<usize>,
-    /// The cost of one unit of rate, by edge and [`Direction::at`].
-    edges: Vec<[u64; 2]>,
+    /// The cost of one unit of rate, by distinct window of links, then by edge, then by [`Direction::at`].
+    lanes: Vec<[u64; 2]>,
+    /// Where the costs of each requested link begin in `lanes`. Empty if no link has a window of its own.
+    lanes_of: Vec<usize>,
     /// One unit of rate, in Mbit/s.
     rate_unit_mbps: u64,
 }
@@ -35,8 +40,8 @@ pub const fn mbps(rate: BitsPerSecond) -> u64 {
 
 impl Costs {
     /// Builds the costs from two functions. `site` gives the cost of a demand at a vertex, by its
-    /// amounts alone, and `step` the cost of one unit of rate on a step. A unit of rate is the greatest common
-    /// divisor of all requested rates in Mbit/s, see [`Costs::rate_unit_mbps`].
+    /// amounts and their windows alone, and `step` the cost of one unit of rate on a step for links with this window. A
+    /// unit of rate is the greatest common divisor of all requested rates in Mbit/s, see [`Costs::rate_unit_mbps`].
     ///
     /// The caller ensures that no plan's sum reaches 2^63.
     #[must_use]
@@ -44,7 +49,7 @@ impl Costs {
         topology: &Topology,
         request: &CoAllocation,
         site: impl Fn(&SiteDemand, VertexIndex) -> u64,
-        step: impl Fn(EdgeIndex, Direction) -> u64,
+        step: impl Fn(Option<PartWindow>, EdgeIndex, Direction) -> u64,
     ) -> Self {
         let mut amounts: Vec<&SiteDemand> = Vec::new();
         let mut row_of = Vec::with_capacity(request.sites.len());
@@ -62,11 +67,20 @@ impl Costs {
             vertices.clone().map(|at| site(demand, VertexIndex(at))).collect()
         };
         let edges = 0..topology.edges().len() as u32;
-        let lanes = |edge| [Direction::AToB, Direction::BToA].map(|way| step(EdgeIndex(edge), way));
+        let lanes = |window: Option<PartWindow>| {
+            let both = [Direction::AToB, Direction::BToA];
+            edges.clone().map(|edge| both.map(|way| step(window, EdgeIndex(edge), way))).collect()
+        };
+        let first: Vec<[u64; 2]> = lanes(request.links.first().and_then(|link| link.window));
+        let (lanes, lanes_of) = match request.links.iter().any(|link| link.window.is_some()) {
+            true => by_window(request, first, lanes),
+            false => (first, Vec::new()),
+        };
         Self {
             rows: amounts.iter().map(row).collect(),
             row_of,
-            edges: edges.map(lanes).collect(),
+            lanes,
+            lanes_of,
             rate_unit_mbps: rate_unit_mbps(request),
         }
     }
@@ -78,7 +92,7 @@ impl Costs {
         let unit = rate_unit_mbps(request);
         let site = |demand: &SiteDemand, at| topology.vertex(at).value_of(demand);
         // Points per Gbit/s are milli-points per Mbit/s.
-        let step = |edge, _| topology.edge(edge).unit_value.0 * unit;
+        let step = |_, edge, _| topology.edge(edge).unit_value.0 * unit;
         Self::new(topology, request, site, step)
     }
 
@@ -88,10 +102,12 @@ impl Costs {
         self.rows[self.row_of[site]][vertex.at()]
     }
 
-    /// Cost of one unit of rate on a step.
+    /// Cost of one unit of rate on a step for a requested link. In a request without links, any link costs as much as
+    /// one without a window of its own.
     #[must_use]
-    pub fn step_unit(&self, edge: EdgeIndex, direction: Direction) -> u64 {
-        self.edges[edge.at()][direction.at()]
+    pub fn step_unit(&self, link: usize, edge: EdgeIndex, direction: Direction) -> u64 {
+        let lanes = self.lanes_of.get(link).copied().unwrap_or(0);
+        self.lanes[lanes + edge.at()][direction.at()]
     }
 
     /// How many units of rate a rate is, rounded up.
@@ -100,21 +116,51 @@ impl Costs {
         mbps(rate).div_ceil(self.rate_unit_mbps)
     }
 
-    /// Cost of a step for a requested link of this rate.
+    /// Cost of a step for a requested link, which has this rate.
     #[must_use]
-    pub fn step(&self, edge: EdgeIndex, direction: Direction, rate: BitsPerSecond) -> u64 {
-        self.step_unit(edge, direction).saturating_mul(self.rate_units(rate))
+    pub fn step(
+        &self,
+        link: usize,
+        edge: EdgeIndex,
+        direction: Direction,
+        rate: BitsPerSecond,
+    ) -> u64 {
+        self.step_unit(link, edge, direction).saturating_mul(self.rate_units(rate))
     }
 
     /// Cost of a whole plan. `request` is the one these costs are for.
     #[must_use]
     pub fn plan(&self, request: &CoAllocation, sites: &[VertexIndex], routes: &[Route]) -> u64 {
         let placed = sites.iter().enumerate().map(|(site, at)| self.site(site, *at));
-        let routed = request.links.iter().zip(routes).flat_map(|(link, route)| {
-            route.iter().map(|(edge, way)| self.step(*edge, *way, link.bandwidth))
-        });
+        let routed =
+            request.links.iter().zip(routes).enumerate().flat_map(|(at, (link, route))| {
+                route.iter().map(move |(edge, way)| self.step(at, *edge, *way, link.bandwidth))
+            });
         placed.chain(routed).fold(0, u64::saturating_add)
     }
+}
+
+/// The costs of steps for the windows of all links, one after the other, and where those of each link begin. `first`
+/// are those for the window of the first link.
+fn by_window(
+    request: &CoAllocation,
+    first: Vec<[u64; 2]>,
+    lanes: impl Fn(Option<PartWindow>) -> Vec<[u64; 2]>,
+) -> (Vec<[u64; 2]>, Vec<usize>) {
+    let (edges, mut all) = (first.len(), first);
+    let mut windows: Vec<Option<PartWindow>> = Vec::new();
+    let mut begin = Vec::with_capacity(request.links.len());
+    for link in &request.links {
+        let known = windows.iter().position(|other| *other == link.window);
+        begin.push(known.unwrap_or(windows.len()) * edges);
+        if known.is_none() {
+            if !windows.is_empty() {
+                all.extend(lanes(link.window));
+            }
+            windows.push(link.window);
+        }
+    }
+    (all, begin)
 }
 
 /// The greatest common divisor of all requested rates, in Mbit/s; 1 without links.

@@ -12,6 +12,10 @@
 //!   because links are not split. This is found by a maximum flow and its minimum cut, for the
 //!   links of each site and for groups of sites: for every group when the sites are few.
 //!
+//! A request whose parts have windows of their own is taken apart: what it wants throughout one of
+//! these windows, or throughout one period, is a request by itself. What binds that request in that window
+//! binds the whole.
+//!
 //! What not even a federation without bookings could serve is refused for good, see [`never()`].
 //!
 //! When no such statement is found, the answer is `None`: only the combination is infeasible, and
@@ -76,6 +80,11 @@ impl<'a> Case<'a> {
         Self { topology, request, view, route_edges: options.route_edges(), candidates, work }
     }
 
+    /// The same case, with the sites where another case has them.
+    fn placed_as(self, other: &Self) -> Self {
+        Self { candidates: other.candidates.clone(), ..self }
+    }
+
     fn lane(&self, edge: EdgeIndex, way: Direction) -> Lane {
         if self.topology.edge(edge).is_shared() { (edge, Direction::AToB) } else { (edge, way) }
     }
@@ -129,12 +138,34 @@ pub fn bottleneck(
     options: &IpOptions,
 ) -> Option<Bottleneck> {
     let case = Case::new(topology, request, view, options);
-    sites::bottleneck(&case).or_else(|| {
-        // Chains of paths have ends only if every site can be placed somewhere.
-        if case.candidates.iter().any(Vec::is_empty) {
-            return None;
-        }
-        links::bottleneck(&case).or_else(|| cuts::bottleneck(&case))
+    if !request.has_part_windows() {
+        return sites::bottleneck(&case).or_else(|| of_paths(&case));
+    }
+    let part = binding_part(&case, options);
+    part.map(|(_, _, found)| found).or_else(|| sites::bottleneck(&case))
+}
+
+/// What binds on paths.
+fn of_paths(case: &Case<'_>) -> Option<Bottleneck> {
+    // Chains of paths have ends only if every site can be placed somewhere.
+    if case.candidates.iter().any(Vec::is_empty) {
+        return None;
+    }
+    links::bottleneck(case).or_else(|| cuts::bottleneck(case))
+}
+
+/// Of a request whose parts have windows of their own: what is wanted throughout the first window in
+/// which something binds, what is free in that window, and what binds. Links end where each site has
+/// everything in all of its windows.
+fn binding_part<'a>(
+    whole: &Case<'a>,
+    options: &IpOptions,
+) -> Option<(CoAllocation, &'a FrameView, Bottleneck)> {
+    whole.request.part_windows().into_iter().find_map(|window| {
+        let (part, then) = (whole.request.throughout(window), whole.view.during(Some(window)));
+        let alone = Case::new(whole.topology, &part, then, options);
+        let found = sites::bottleneck(&alone).or_else(|| of_paths(&alone.placed_as(whole)))?;
+        Some((part, then, found))
     })
 }
 
@@ -148,6 +179,9 @@ pub fn explain(
     options: &IpOptions,
     refusal: Refusal,
 ) -> Refusal {
+    if request.has_part_windows() {
+        return explain_parts(topology, request, view, options, refusal);
+    }
     let empty = FrameView::empty_federation(topology, view.window);
     let (beyond, view) = match refusal.reason {
         Reason::BeyondCapacity => (true, &empty),
@@ -164,6 +198,33 @@ pub fn explain(
         return tell(&Case::new(topology, request, &empty, options), refusal, always, true);
     }
     tell(&Case::new(topology, request, view, options), refusal, found, beyond)
+}
+
+/// [`explain`] for a request whose parts have windows of their own.
+fn explain_parts(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    options: &IpOptions,
+    refusal: Refusal,
+) -> Refusal {
+    let empty = FrameView::empty_federation(topology, view.window);
+    let now = match refusal.reason {
+        Reason::BeyondCapacity => &empty,
+        Reason::InsufficientCapacity | Reason::NoRoute => view,
+        _ => return refusal,
+    };
+    for (seen, beyond) in [(&empty, true), (now, false)] {
+        let whole = Case::new(topology, request, seen, options);
+        if let Some((part, then, found)) = binding_part(&whole, options) {
+            return tell(&Case::new(topology, &part, then, options), refusal, found, beyond);
+        }
+    }
+    match (bottleneck(topology, request, now, options), refusal.reason) {
+        (Some(found), _) => Refusal { bottleneck: Some(Box::new(found)), ..refusal },
+        (None, Reason::NoRoute) => Refusal { detail: words::combination(request, view), ..refusal },
+        (None, _) => refusal,
+    }
 }
 
 fn tell(case: &Case<'_>, refusal: Refusal, found: Bottleneck, beyond: bool) -> Refusal {

@@ -12,7 +12,9 @@
 //! resource is believed ([`limits::REFUSALS_BELIEVED`]). A search that backtracks believes the
 //! first refusal, because it does not return to a choice that was refused. A refusal counts only in
 //! frames that contain the refused window: what is short in a part is short in the whole, but not
-//! the other way round.
+//! the other way round. The periods of a request whose parts have windows of their own are an
+//! exception. A refusal of a longer window counts in all its periods, because it is not known in which
+//! of them too little is free, and loads are added up by period.
 //!
 //! Pure. The memory lasts as long as the attempts of one reservation; the next request starts
 //! without it.
@@ -38,9 +40,29 @@ pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view:
         return;
     }
     let frame = view.window;
+    lower(topology, refusals, believed, view, &|short| is_within(short, frame));
+    for part in &mut view.parts {
+        let own = part.window;
+        let counts = |short| is_within(short, own) || is_within(own, short);
+        lower(topology, refusals, believed, part, &counts);
+    }
+}
+
+fn is_within(inner: Window, outer: Window) -> bool {
+    outer.start() <= inner.start() && inner.end() <= outer.end()
+}
+
+/// Lowers what one window has free to what those refusals said whose window counts.
+fn lower(
+    topology: &Topology,
+    refusals: &[Refusal],
+    believed: usize,
+    view: &mut FrameView,
+    counts: &dyn Fn(Window) -> bool,
+) {
     for (at, vertex, _) in topology.sites() {
         for of in vertex.resources() {
-            if let Some(most) = available(refusals, believed, of.rm, of.resource, frame) {
+            if let Some(most) = available(refusals, believed, of.rm, of.resource, counts) {
                 view.set_free(of.kind, at, view.free_at(of.kind, at).min(Amount(most)));
             }
         }
@@ -48,7 +70,7 @@ pub fn believe(topology: &Topology, refusals: &[Refusal], believed: usize, view:
     for (edge, free) in topology.edges().iter().zip(&mut view.free_bps) {
         for direction in [Direction::AToB, Direction::BToA] {
             let resource = edge.resource(direction);
-            if let Some(most) = available(refusals, believed, &edge.rm, resource, frame) {
+            if let Some(most) = available(refusals, believed, &edge.rm, resource, counts) {
                 let free = &mut free[direction.at()];
                 *free = (*free).min(BitsPerSecond(most));
             }
@@ -63,16 +85,15 @@ fn available(
     believed: usize,
     rm: &RmName,
     resource: &ResourceId,
-    frame: Window,
+    counts: &dyn Fn(Window) -> bool,
 ) -> Option<u64> {
-    let within = |short: Window| frame.start() <= short.start() && short.end() <= frame.end();
     let said: Vec<u64> = refusals
         .iter()
         .filter(|refusal| refusal.reason == Reason::InsufficientCapacity)
         .filter(|refusal| {
             (refusal.rm.as_ref(), refusal.resource.as_ref()) == (Some(rm), Some(resource))
         })
-        .filter(|refusal| refusal.window.is_some_and(within))
+        .filter(|refusal| refusal.window.is_some_and(counts))
         .filter_map(|refusal| refusal.available.map(|amount| amount.0))
         .collect();
     said.last().copied().filter(|_| said.len() >= believed)

@@ -41,8 +41,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, CoAllocation, EdgeIndex, Refusal, ResourceId, RmName, Segment, Span, Topology, Value,
-    VertexIndex, Window,
+    Amount, CoAllocation, EdgeIndex, PartWindow, Refusal, ResourceId, RmName, Segment, Span,
+    Topology, Value, VertexIndex, Window,
 };
 
 /// How long a planner may go on. The caller can stop it through `stop`; `nodes` bounds the work by
@@ -102,8 +102,9 @@ impl Plan {
         Value { milli: costs.plan(request, &self.placements, &self.routes) }
     }
 
-    /// What has to be held at each RM: one segment for each resource. The rates of several links
-    /// over one edge are added up.
+    /// What has to be held at each RM: one segment for each resource and each window in which it is wanted. The rates
+    /// of several links over one edge in one window are added up. Segments of one resource with different windows may
+    /// overlap.
     ///
     /// `topology` and `request` are those that the plan was made for.
     #[must_use]
@@ -112,25 +113,29 @@ impl Plan {
         topology: &Topology,
         request: &CoAllocation,
     ) -> BTreeMap<RmName, Vec<Segment>> {
-        let mut amounts: BTreeMap<(RmName, ResourceId), u64> = BTreeMap::new();
+        let mut amounts: BTreeMap<(RmName, ResourceId, Window), u64> = BTreeMap::new();
         for (site, vertex) in request.sites.iter().zip(&self.placements) {
             for of in topology.vertex(*vertex).resources() {
                 let wanted = site.amount(of.kind).0;
                 if wanted > 0 {
-                    *amounts.entry((of.rm.clone(), of.resource.clone())).or_default() += wanted;
+                    let window = PartWindow::within(site.window(of.kind), self.window);
+                    let key = (of.rm.clone(), of.resource.clone(), window);
+                    *amounts.entry(key).or_default() += wanted;
                 }
             }
         }
         for (link, route) in request.links.iter().zip(&self.routes) {
+            let window = PartWindow::within(link.window, self.window);
             for (edge, direction) in route {
                 let edge = topology.edge(*edge);
                 let resource = edge.resource(*direction).clone();
-                *amounts.entry((edge.rm.clone(), resource)).or_default() += link.bandwidth.0;
+                *amounts.entry((edge.rm.clone(), resource, window)).or_default() +=
+                    link.bandwidth.0;
             }
         }
         let mut segments: BTreeMap<RmName, Vec<Segment>> = BTreeMap::new();
-        for ((rm, resource), amount) in amounts {
-            let segment = Segment { resource, amount: Amount(amount), window: self.window };
+        for ((rm, resource, window), amount) in amounts {
+            let segment = Segment { resource, amount: Amount(amount), window };
             segments.entry(rm).or_default().push(segment);
         }
         segments

@@ -16,6 +16,9 @@
 //! request's mean rate adds to it. Further kinds at a site count by their unit value only, in
 //! preference: they have no price and no quality, and GB cannot be added to CPUs. When several links of a request share a path, none of them
 //! counts the load of the others, because planners add and do not multiply.
+//!
+//! Price and load count in the window of each part, if it has one of its own. Quality and preference
+//! count amounts alone.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +26,12 @@ use coalloc_common::kind::Combination;
 use coalloc_common::price;
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    BitsPerSecond, CoAllocation, EdgeIndex, Objective, Ranking, Refusal, ResourceKind, RmName,
-    Segment, SiteDemand, Topology, Value, VertexIndex, Window, limits,
+    BitsPerSecond, CoAllocation, EdgeIndex, Objective, PartWindow, Ranking, Refusal, ResourceKind,
+    RmName, Segment, SiteDemand, Topology, Value, VertexIndex, Window, limits,
 };
 
 use crate::costs::{Costs, mbps, rate_unit_mbps};
+use crate::ip::free_bps;
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan, Route};
 
 /// The exact terms of every objective in one frame.
@@ -55,40 +59,45 @@ impl<'a> Measure<'a> {
         let vertex = self.topology.vertex(at);
         let Some(compute) = &vertex.compute else { return 0 };
         let amount = u128::from(demand.cpus.0);
+        let part = demand.window(ResourceKind::Cpus);
         match objective {
             Objective::Start => 0,
             Objective::Price => {
                 let price = compute.price.as_ref();
-                1000 * amount * price.map_or(0, |price| price.unit_price_us(self.view.window))
+                let window = PartWindow::within(part, self.view.window);
+                1000 * amount * price.map_or(0, |price| price.unit_price_us(window))
             }
             Objective::Quality => 1000 * amount * short_of_full(compute.quality),
             Objective::Load => {
                 let capacity = u128::from(compute.capacity.0.max(1));
-                let taken = compute.capacity.0.saturating_sub(self.view.free_cpus[at.at()].0);
+                let free = self.view.during(part).free_cpus[at.at()].0;
+                let taken = compute.capacity.0.saturating_sub(free);
                 (1_000_000 * amount * (u128::from(taken) + amount)).div_ceil(capacity)
             }
             Objective::Preference => u128::from(vertex.value_of(demand)),
         }
     }
 
-    /// The term of one unit of rate on a step, in the objective's fine unit.
-    fn step(&self, objective: Objective, index: EdgeIndex, direction: Direction) -> u128 {
+    /// The term of one unit of rate on a step for a link with this window, in the objective's fine unit.
+    fn step(
+        &self,
+        objective: Objective,
+        part: Option<PartWindow>,
+        index: EdgeIndex,
+        direction: Direction,
+    ) -> u128 {
         let edge = self.topology.edge(index);
         let unit = u128::from(self.rate_unit);
         match objective {
             Objective::Start => 0,
             Objective::Price => {
                 let price = edge.price.as_ref();
-                unit * price.map_or(0, |price| price.unit_price_us(self.view.window))
+                let window = PartWindow::within(part, self.view.window);
+                unit * price.map_or(0, |price| price.unit_price_us(window))
             }
             Objective::Quality => unit * short_of_full(edge.quality),
             Objective::Load => {
-                let [ab, ba] = self.view.free_bps[index.at()].map(|free| free.0);
-                let free = match (edge.is_shared(), direction) {
-                    (true, _) => ab.min(ba),
-                    (false, Direction::AToB) => ab,
-                    (false, Direction::BToA) => ba,
-                };
+                let free = free_bps(edge, index, direction, self.view.during(part));
                 let taken = edge.capacity.0.saturating_sub(free).saturating_add(self.mean_rate);
                 (1000 * unit * u128::from(taken)).div_ceil(u128::from(edge.capacity.0.max(1)))
             }
@@ -106,8 +115,8 @@ impl<'a> Measure<'a> {
         let placed: u128 = demands.map(|(site, at)| self.site(objective, site, *at)).sum();
         let links = self.request.links.iter().zip(routes).map(|(link, route)| {
             let units = u128::from(mbps(link.bandwidth).div_ceil(self.rate_unit));
-            let steps = route.iter().map(|(edge, way)| self.step(objective, *edge, *way));
-            units * steps.sum::<u128>()
+            let step = |(edge, way): &_| self.step(objective, link.window, *edge, *way);
+            units * route.iter().map(step).sum::<u128>()
         });
         placed + links.sum::<u128>()
     }
@@ -219,7 +228,7 @@ impl<'a> Packing<'a> {
             topology,
             request,
             |demand, at| packed(&|objective| measure.site(objective, demand, at)),
-            |edge, way| packed(&|objective| measure.step(objective, edge, way)),
+            |part, edge, way| packed(&|objective| measure.step(objective, part, edge, way)),
         );
         let instance = Instance { topology, request, view, costs };
         Self { measure, ranking, parts, instance }
@@ -267,8 +276,8 @@ impl<'a> Packing<'a> {
 struct Open<'a> {
     /// For each requested site: what it wants, and the vertices that have so much free.
     sites: Vec<(&'a SiteDemand, Vec<VertexIndex>)>,
-    /// Steps on which the least requested rate is free.
-    steps: Vec<(EdgeIndex, Direction)>,
+    /// For each window that links have: the steps on which the least rate requested in it is free.
+    steps: Vec<(Option<PartWindow>, EdgeIndex, Direction)>,
     /// The units of rate of all requested links together.
     units: u128,
 }
@@ -281,15 +290,20 @@ impl<'a> Open<'a> {
             let open = open.filter(|at| view.fits(site, *at));
             (site, open.collect())
         });
-        let least = request.links.iter().map(|link| link.bandwidth).min();
+        let mut least: BTreeMap<Option<PartWindow>, BitsPerSecond> = BTreeMap::new();
+        for link in &request.links {
+            let rate = least.entry(link.window).or_insert(link.bandwidth);
+            *rate = link.bandwidth.min(*rate);
+        }
         // There are at most EDGES_MAX edges, so the cast keeps the value.
         let edges = (0..topology.edges().len() as u32).map(EdgeIndex);
-        let steps = edges.flat_map(|edge| {
-            let free = view.free_bps[edge.at()];
-            [Direction::AToB, Direction::BToA]
-                .into_iter()
-                .filter(move |way| least.is_some_and(|least| free[way.at()] >= least))
-                .map(move |way| (edge, way))
+        let steps = least.iter().flat_map(|(part, least)| {
+            let view = view.during(*part);
+            edges.clone().flat_map(move |edge| {
+                let free = view.free_bps[edge.at()];
+                let ways = [Direction::AToB, Direction::BToA].into_iter();
+                ways.filter(move |way| free[way.at()] >= *least).map(move |way| (*part, edge, way))
+            })
         });
         let units = request.links.iter().map(|link| mbps(link.bandwidth).div_ceil(*rate_unit));
         Self { sites: sites.collect(), steps: steps.collect(), units: units.map(u128::from).sum() }
@@ -315,8 +329,8 @@ impl<'a> Open<'a> {
             most += dearest;
         }
         let mut dearest = 0;
-        for (edge, way) in &self.steps {
-            let term = measure.step(objective, *edge, *way);
+        for (part, edge, way) in &self.steps {
+            let term = measure.step(objective, *part, *edge, *way);
             unit = gcd(unit, term);
             dearest = dearest.max(term);
         }

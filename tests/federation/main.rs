@@ -29,6 +29,7 @@ mod logged_jobs;
 mod middle;
 mod modify;
 mod options;
+mod part_windows;
 mod races;
 mod reconcile;
 mod refusals;

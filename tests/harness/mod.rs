@@ -289,10 +289,11 @@ impl Federation {
             let capacity = if rm == "nrm" { 1_000_000_000 } else { 100 };
             let bookings = self.bookings(rm).await;
             let segments: Vec<&v1::Segment> = bookings.iter().flat_map(|b| &b.segments).collect();
-            for at in segments.iter().map(|s| start(s)) {
-                let inside = segments.iter().filter(|s| start(s) <= at && at < end(s));
+            for (at, resource) in segments.iter().map(|s| (start(s), &s.resource)) {
+                let same = segments.iter().filter(|s| s.resource == *resource);
+                let inside = same.filter(|s| start(s) <= at && at < end(s));
                 let taken: u64 = inside.map(|s| s.amount).sum();
-                assert!(taken <= capacity, "I1: {rm} has {taken} of {capacity} taken");
+                assert!(taken <= capacity, "I1: {resource} has {taken} of {capacity} taken");
             }
             for booking in bookings {
                 assert_eq!(booking.state(), v1::BookingState::Booked, "I7: {rm}: {booking:?}");
@@ -366,7 +367,7 @@ pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::C
             from: "left".to_owned(),
             to: "right".to_owned(),
             bandwidth_bps: mbps * 1_000_000,
-            max_latency: None,
+            ..v1::LinkRequest::default()
         }],
         earliest_start: Some(seconds_from_now(start_s)),
         latest_start: None,

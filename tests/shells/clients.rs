@@ -49,7 +49,7 @@ pub(crate) fn wanted(cpus: u64, mbps: u64, slot: u64) -> v1::CoAllocationRequest
             from: "left".to_owned(),
             to: "right".to_owned(),
             bandwidth_bps: mbps * 1_000_000,
-            max_latency: None,
+            ..v1::LinkRequest::default()
         }],
         earliest_start: Some(Timestamp { seconds: first + slot as i64 * SLOT, nanos: 0 }),
         latest_start: None,

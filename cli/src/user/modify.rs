@@ -326,13 +326,15 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
             let sites = plan.iter().flat_map(|plan| &plan.placements);
             let sites = sites.map(|site| {
                 let others = site.others.iter().map(|one| text::amount_of(&one.kind, one.amount));
-                let all: Vec<String> =
-                    std::iter::once(site.cpus.to_string()).chain(others).collect();
+                let cpus = site.cpus.to_string() + &own_window(site.window.as_ref());
+                let all: Vec<String> = std::iter::once(cpus).chain(others).collect();
                 format!("{} {} at {}", site.site, all.join(", "), site.at)
             });
             let routes = plan.iter().flat_map(|plan| &plan.routes);
-            let routes =
-                routes.map(|r| format!("{}-{} {}", r.from, r.to, text::rate(r.bandwidth_bps)));
+            let routes = routes.map(|r| {
+                let when = own_window(r.window.as_ref());
+                format!("{}-{} {}{when}", r.from, r.to, text::rate(r.bandwidth_bps))
+            });
             let what: Vec<String> = sites.chain(routes).collect();
             let window = text::window(plan.and_then(|plan| plan.window.as_ref()));
             format!("version {}: {window}; {}", one.version, what.join(", "))
@@ -341,6 +343,11 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
         let _ = writeln!(out, "was {}\nis  {}\n", shown(old), shown(new));
     }
     out + &describe(new)
+}
+
+/// The window of a part behind the part; nothing for a part that has the window of the plan.
+fn own_window(window: Option<&v1::Window>) -> String {
+    window.map_or_else(String::new, |window| format!(" ({})", text::window(Some(window))))
 }
 
 #[cfg(test)]
@@ -369,7 +376,7 @@ mod tests {
             from: "a".to_owned(),
             to: "b".to_owned(),
             bandwidth_bps: 1_000_000_000,
-            max_latency: None,
+            ..v1::LinkRequest::default()
         };
         let request = v1::CoAllocationRequest {
             sites: vec![site("a"), site("b")],

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use coalloc_common::timetable::{Layer, Timetable};
 use coalloc_common::topology::{Direction, FrameView};
 use coalloc_common::{
-    Amount, CoAllocation, InvalidField, Reason, ResourceId, RmName, Segment, Span, Time, Topology,
-    Window, limits,
+    Amount, CoAllocation, InvalidField, PartWindow, Reason, ResourceId, RmName, Segment, Span,
+    Time, Topology, Window, limits,
 };
 use coalloc_grc::planning::libraries::Libraries;
 use coalloc_net::convert::{
@@ -80,6 +80,13 @@ impl Federation {
         FrameView::of_answers(&self.topology, window, free)
     }
 
+    /// What is free during the whole of a window, and in the windows that parts of a request have within it.
+    fn view_for(&self, request: &CoAllocation, frame: Window) -> FrameView {
+        let parts = request.part_windows().into_iter();
+        let parts = parts.map(|part| self.view(PartWindow::within(Some(part), frame))).collect();
+        FrameView { parts, ..self.view(frame) }
+    }
+
     /// Plans a request: one plan per frame, the earliest start first, then the cheapest first.
     ///
     /// # Errors
@@ -133,7 +140,7 @@ impl Federation {
             while let at = next.fetch_add(1, Ordering::Relaxed)
                 && let Some(window) = frames.get(at)
             {
-                let view = self.view(*window);
+                let view = self.view_for(request, *window);
                 let left = end.saturating_duration_since(Instant::now());
                 // This is at most the five seconds of PLANNING_TIME_MAX.
                 let left = Span::from_us(left.as_micros() as i64);
@@ -173,7 +180,7 @@ impl Federation {
         let ip = ip_options(options);
         let explained = |(window, answer): (Window, Answer)| {
             let explain = |refusal| {
-                let view = self.view(window);
+                let view = self.view_for(request, window);
                 options.solver.explain(&self.topology, request, &view, &ip, refusal)
             };
             (window, answer.map_err(explain))

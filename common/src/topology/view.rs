@@ -6,6 +6,7 @@ use super::{Direction, OfSite, Topology, VertexIndex};
 use crate::amount::{Amount, BitsPerSecond, Cpus};
 use crate::id::{ResourceId, RmName};
 use crate::kind::ResourceKind;
+use crate::part_window::PartWindow;
 use crate::request::SiteDemand;
 use crate::time::Window;
 
@@ -22,6 +23,9 @@ pub struct FrameView {
     pub free_bps: Vec<[BitsPerSecond; 2]>,
     /// Free amounts of each further kind that any site has, by vertex.
     pub free_others: BTreeMap<ResourceKind, Vec<Amount>>,
+    /// What is free in windows within the frame, for requests whose parts have windows of their own
+    /// ([`CoAllocation::part_windows`](crate::CoAllocation::part_windows)). Empty for all other requests.
+    pub parts: Vec<FrameView>,
 }
 
 /// What a demand lacks at a vertex.
@@ -33,6 +37,8 @@ pub struct ShortOf {
     pub wanted: Amount,
     /// What is free of it.
     pub free: Amount,
+    /// The window in which it is wanted.
+    pub window: Window,
 }
 
 impl FrameView {
@@ -93,7 +99,19 @@ impl FrameView {
             free_cpus: vec![Cpus(0); topology.vertices().len()],
             free_bps: vec![[BitsPerSecond(0); 2]; topology.edges().len()],
             free_others: BTreeMap::new(),
+            parts: Vec::new(),
         }
+    }
+
+    /// What is free in the window of a part of a request. If that is not known, it is what is free in the whole frame,
+    /// which is never more.
+    #[must_use]
+    pub fn during(&self, part: Option<PartWindow>) -> &Self {
+        if part.is_none() || self.parts.is_empty() {
+            return self;
+        }
+        let window = PartWindow::within(part, self.window);
+        self.parts.iter().find(|view| view.window == window).unwrap_or(self)
     }
 
     /// What is free of a kind at a vertex. Bandwidth is free on edges, so there is none at a vertex.
@@ -120,6 +138,9 @@ impl FrameView {
     /// Whether a vertex has enough free of everything that a demand wants.
     #[must_use]
     pub fn fits(&self, demand: &SiteDemand, at: VertexIndex) -> bool {
+        if !demand.windows.is_empty() {
+            return self.short_of(demand, at).is_none();
+        }
         // Nearly all demands want CPUs only, and this is asked of every vertex.
         self.free_cpus[at.at()] >= demand.cpus
             && (demand.others.is_empty()
@@ -130,8 +151,9 @@ impl FrameView {
     #[must_use]
     pub fn short_of(&self, demand: &SiteDemand, at: VertexIndex) -> Option<ShortOf> {
         let mut amounts = demand.amounts().map(|(kind, wanted)| {
-            let free = self.free_at(kind, at);
-            ShortOf { kind, wanted, free }
+            let view = self.during(demand.window(kind));
+            let window = PartWindow::within(demand.window(kind), self.window);
+            ShortOf { kind, wanted, free: view.free_at(kind, at), window }
         });
         amounts.find(|of| of.free < of.wanted)
     }

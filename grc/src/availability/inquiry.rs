@@ -109,6 +109,30 @@ impl Inquiry {
         }
     }
 
+    /// [`Self::ask`] for any number of frames: more than one query may have are asked one query after the other.
+    ///
+    /// # Errors
+    /// Why there is no answer to one of these queries.
+    pub async fn ask_all(
+        &self,
+        mut request: v1::QueryAvailabilityRequest,
+        span: Span,
+    ) -> QueryOutcome {
+        let most = limits::FRAMES_MAX as usize;
+        let mut answers = Vec::with_capacity(request.frames.len());
+        while request.frames.len() > most {
+            let rest = request.frames.split_off(most);
+            let part = std::mem::replace(&mut request.frames, rest);
+            let part = v1::QueryAvailabilityRequest { frames: part, ..request.clone() };
+            answers.extend(self.ask(part, span.clone()).await?);
+        }
+        if answers.is_empty() {
+            return self.ask(request, span).await;
+        }
+        answers.extend(self.ask(request, span).await?);
+        Ok(answers)
+    }
+
     /// Sends batches until no request waits.
     async fn send_all(self) {
         // If a call panics, the permit is given back all the same.
@@ -309,6 +333,20 @@ mod tests {
             assert_eq!(done.unwrap().unwrap().len(), most as usize);
         }
         assert_eq!(calls.load(Ordering::Relaxed), 6);
+    }
+
+    #[tokio::test]
+    async fn any_number_of_frames_is_asked_in_as_many_queries_as_it_takes() {
+        let (let_go, calls) = (Arc::new(Semaphore::new(1_000)), Arc::new(AtomicUsize::new(0)));
+        let rm = rm(&let_go, &calls);
+        let most = i64::from(limits::FRAMES_MAX);
+        for (frames, queries) in [(most, 1), (most + 1, 2), (3 * most, 3)] {
+            calls.store(0, Ordering::Relaxed);
+            let answer = rm.ask_all(request("u", 5, frames), Traced::default()).await.unwrap();
+            let free: Vec<u64> = answer.iter().map(|frame| frame.free[0]).collect();
+            assert_eq!(free, (5..5 + frames as u64).collect::<Vec<_>>());
+            assert_eq!(calls.load(Ordering::Relaxed), queries);
+        }
     }
 
     #[tokio::test]

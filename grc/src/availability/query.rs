@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    Reason, Refusal, ResourceId, RmName, Time, TransactionId, UserName, Window, limits,
+    CoAllocation, PartWindow, Reason, Refusal, ResourceId, RmName, Span as Length, Time,
+    TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::{site_resources, span_from_wire, time_from_wire, window_to_wire};
 use coalloc_net::traces::{Span, SpanKind};
@@ -90,7 +91,7 @@ pub async fn query(
         let span = Span::current().child(QUERY, SpanKind::Client);
         span.set("coalloc.rm", &rm);
         asked.spawn(async move {
-            let answer = inquiry.ask(request, span).await;
+            let answer = inquiry.ask_all(request, span).await;
             (rm, answer.and_then(|frames| checked(frames, resources)))
         });
     }
@@ -113,6 +114,50 @@ pub async fn query(
     unreachable.sort();
     let changes = (0..frames.len()).map(|frame| next_change(frame, &answers)).collect();
     FrameAvailability { views: assemble(snapshot, frames, &answers), changes, unreachable }
+}
+
+/// [`query`] for the frames of a request. If its parts have windows of their own, every RM is also asked about each of
+/// these windows in each frame, and the views say what is free there. The next change of a frame is then counted back
+/// from the windows to the start of the frame: a later start can only fit when something ends after the start of one
+/// of its windows.
+pub async fn query_for(
+    federation: &Federation,
+    snapshot: &Snapshot,
+    request: &CoAllocation,
+    frames: &[Window],
+    user: &UserName,
+    replaces: Option<&TransactionId>,
+) -> FrameAvailability {
+    let parts = request.part_windows();
+    if parts.is_empty() {
+        return query(federation, snapshot, frames, user, replaces).await;
+    }
+    let windows = frames.iter().flat_map(|frame| {
+        let parts = parts.iter().map(|part| PartWindow::within(Some(*part), *frame));
+        std::iter::once(*frame).chain(parts)
+    });
+    let windows: Vec<Window> = windows.collect();
+    let all = query(federation, snapshot, &windows, user, replaces).await;
+    let offsets: Vec<Length> =
+        std::iter::once(Length::ZERO).chain(parts.iter().map(|part| part.offset())).collect();
+    in_frames(all, &offsets)
+}
+
+/// The answers for frames that were each asked about together with windows in them, which begin at these offsets.
+fn in_frames(all: FrameAvailability, offsets: &[Length]) -> FrameAvailability {
+    let FrameAvailability { views, changes, unreachable } = all;
+    let starts = changes.chunks(offsets.len()).map(|changes| {
+        let starts = changes.iter().zip(offsets);
+        starts.filter_map(|(change, offset)| Some(change.as_ref()?.saturating_sub(*offset))).min()
+    });
+    let changes = starts.collect();
+    let mut views = views.into_iter();
+    let mut frames = Vec::new();
+    while let Some(mut frame) = views.next() {
+        frame.parts = views.by_ref().take(offsets.len() - 1).collect();
+        frames.push(frame);
+    }
+    FrameAvailability { views: frames, changes, unreachable }
 }
 
 /// The earliest change that any RM reports for a frame.

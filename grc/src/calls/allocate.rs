@@ -228,7 +228,7 @@ impl AllocationSearch {
             site: site.name.clone(),
             at: site.name.clone(),
             cpus,
-            others: Vec::new(),
+            ..v1::Placement::default()
         };
         let on_wire = segments.iter().flat_map(|(rm, all)| segments_to_wire(Some(rm), all));
         let plan = v1::Plan {

@@ -115,18 +115,21 @@ impl AlternativeSearch<'_> {
         let first = timing.earliest_start.max(soonest);
         let mut search =
             NearestWindowSearch::new(first, end.saturating_sub(timing.duration), timing.duration);
+        // Each frame is asked about together with the windows of parts in it.
+        let most = limits::FRAMES_MAX as usize / (1 + admitted.request.part_windows().len());
         let mut nearest = None;
         let mut all_answered = true;
         for _ in 0..limits::ALTERNATIVES_ROUNDS_MAX {
             let left = limits::ALTERNATIVES_TIME_MAX
                 .saturating_sub(self.host.now().boot.since(begun.boot));
-            let frames = search.questions(limits::FRAMES_MAX as usize);
+            let frames = search.questions(most);
             if left <= Span::ZERO || frames.is_empty() {
                 break;
             }
             let user = &admitted.user;
+            let (rms, snapshot, request) = (self.federation, self.snapshot, &admitted.request);
             let answers =
-                availability::query(self.federation, self.snapshot, &frames, user, None).await;
+                availability::query_for(rms, snapshot, request, &frames, user, None).await;
             all_answered &= answers.unreachable.is_empty();
             for (view, change) in answers.views.into_iter().zip(answers.changes) {
                 search.learn(view, change);
@@ -173,10 +176,10 @@ impl AlternativeSearch<'_> {
         if frames.is_empty() {
             return Ok((Vec::new(), refused));
         }
+        let (rms, request, user) = (self.federation, &admitted.request, &admitted.user);
         let picture =
-            availability::query(self.federation, self.snapshot, &frames, &admitted.user, None)
-                .await;
-        let (snapshot, request) = (Arc::clone(self.snapshot), admitted.request.clone());
+            availability::query_for(rms, self.snapshot, request, &frames, user, None).await;
+        let (snapshot, request) = (Arc::clone(self.snapshot), request.clone());
         let options = admitted.options;
         let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);
         let work = move |stop: &AtomicBool| {

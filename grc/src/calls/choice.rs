@@ -110,8 +110,8 @@ impl GrcService {
         if let Some((_, refusal)) = outside.first() {
             return Err(outdated(&refusal.detail));
         }
-        let picture =
-            availability::query(&self.federation, federation, &frames, &admitted.user, None).await;
+        let (rms, request, user) = (&self.federation, &admitted.request, &admitted.user);
+        let picture = availability::query_for(rms, federation, request, &frames, user, None).await;
         let Some(view) = picture.views.first() else { return Err(outdated("nothing is known")) };
         let edges = plan.routes.iter().map(Vec::len).max().unwrap_or(1);
         // The routes may have any length that was allowed when the plan was made: at most ROUTE_EDGES_MAX.

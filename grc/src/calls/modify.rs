@@ -3,29 +3,30 @@
 //! A modify request contains the whole new version. Sites that both versions have are pinned to where they are, unless
 //! they may move. Availability is queried with the old booking counted as free. Then the new version is held and booked
 //! beside the old one, like any other (`protocol::coordinator`). A reservation that has begun keeps its booking until
-//! [`cut`], and only the time after that is planned anew.
+//! [`cut`], and only the time after that is planned anew ([`rest`]).
 //!
 //! Left out: changing the start of a reservation that has begun, changing the past, and holding one RM after the
 //! other: with every solver, a change is held at all resource managers at once.
 
+mod rest;
+
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, Timing, Topology,
-    TransactionId, UserName, Window, limits,
+    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, TransactionId,
+    UserName, Window, limits,
 };
 use coalloc_net::convert::{
-    plan_digest, plan_to_wire, segments_to_wire, span_from_wire, time_from_wire, time_to_wire,
-    user_name, window_from_wire, window_to_wire,
+    plan_to_wire, span_from_wire, time_from_wire, time_to_wire, user_name, window_from_wire,
 };
 use coalloc_net::status;
-use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
 use coalloc_protocol::conversation::{ChangeEnd, PlanJob, Planned};
 use coalloc_protocol::coordinator::{Candidate, ChangeTicket, Coordinator, Reservation};
 use tonic::Status;
 
 use crate::admission;
+use crate::calls::modify::rest::Rest;
 use crate::calls::reserve::Candidates;
 use crate::calls::service::GrcService;
 use crate::node::conversation::{JobPlanner, converse};
@@ -43,6 +44,8 @@ struct CurrentBooking {
     transaction: Option<TransactionId>,
     segments: BTreeMap<RmName, Vec<Segment>>,
     plan: Option<v1::Plan>,
+    /// The request that it was planned for. Ledgers of older releases may not have it.
+    request: Option<v1::CoAllocationRequest>,
     /// The planning options with which it was planned.
     options: v1::PlanOptions,
 }
@@ -56,6 +59,7 @@ impl CurrentBooking {
             transaction: reservation.transaction.clone(),
             segments: candidate.map(|candidate| candidate.segments.clone()).unwrap_or_default(),
             plan: view::plan(candidate),
+            request: view::request(&reservation.notes),
             options: view::options(&reservation.notes).unwrap_or_default(),
         }
     }
@@ -178,12 +182,15 @@ pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName
         segments.sort_by_key(|segment| (segment.resource.clone(), segment.window));
         let mut merged: Vec<Segment> = Vec::with_capacity(segments.len());
         for segment in segments.drain(..) {
-            if let Some(last) = merged.last_mut()
-                && (&last.resource, last.amount) == (&segment.resource, segment.amount)
-                && last.window.end() == segment.window.start()
-                && let Some(window) = Window::new(last.window.start(), segment.window.end())
+            // Segments of one resource may overlap, so the one before need not be the last.
+            let before = merged.iter_mut().rev().find(|before| {
+                (&before.resource, before.amount) == (&segment.resource, segment.amount)
+                    && before.window.end() == segment.window.start()
+            });
+            if let Some(before) = before
+                && let Some(window) = Window::new(before.window.start(), segment.window.end())
             {
-                last.window = window;
+                before.window = window;
             } else {
                 merged.push(segment);
             }
@@ -191,29 +198,6 @@ pub(crate) fn merged(mut all: BTreeMap<RmName, Vec<Segment>>) -> BTreeMap<RmName
         *segments = merged;
     }
     all
-}
-
-/// Turns the plan for the rest of an active reservation into a plan for the whole of it. Start and price then count
-/// from the beginning of the reservation; the other values are those of the rest.
-fn as_whole(
-    plan: &mut v1::Plan,
-    window: Window,
-    segments: &BTreeMap<RmName, Vec<Segment>>,
-    topology: &Topology,
-) {
-    plan.window = Some(window_to_wire(window));
-    plan.digest = plan_digest(segments);
-    let of = |(rm, segments): (&RmName, &Vec<Segment>)| segments_to_wire(Some(rm), segments);
-    plan.segments = segments.iter().flat_map(of).collect();
-    plan.values.retain_mut(|value| {
-        let whole = match value.objective() {
-            v1::Objective::Start => Some(window.start().as_us().unsigned_abs()),
-            v1::Objective::Price => price_of(topology, segments),
-            _ => Some(value.value),
-        };
-        value.value = whole.unwrap_or_default();
-        whole.is_some()
-    });
 }
 
 impl GrcService {
@@ -276,10 +260,17 @@ impl GrcService {
         let options = standing.options(wire.options.as_ref());
         let (mut federation, mut admitted) =
             self.admitted(Some(&version.request), Some(&options)).await?;
-        if let Some((whole, cut)) = version.active {
-            let duration = whole.end().since(cut);
-            admitted.request.timing = Timing { earliest_start: cut, latest_start: cut, duration };
-        }
+        let rest = match version.active {
+            None => None,
+            Some((whole, cut)) => {
+                let old = standing.request.as_ref();
+                let new = &version.request;
+                let rest = Rest::of(admitted.request.clone(), new, old, plan, whole, cut)
+                    .map_err(|error| status::invalid(&error.within("request")))?;
+                admitted.request = rest.request.clone();
+                Some(rest)
+            }
+        };
         let replaces = standing.transaction.as_ref();
         let planned = self
             .plan_admitted(&mut federation, &admitted, replaces, refusals, ExplainedFrames::Closest)
@@ -295,13 +286,15 @@ impl GrcService {
             let refusal = planned.refusal();
             return Ok((planned.unreachable, Err(refusal)));
         }
-        let candidates = planned.plans.iter().map(|plan| {
-            let mut wire = plan_to_wire(&federation.topology, &admitted.request, plan);
-            let mut segments = plan.plan.segments(&federation.topology, &admitted.request);
-            if let Some((whole, cut)) = version.active {
-                segments = joined(&standing.segments, cut, segments);
-                as_whole(&mut wire, whole, &segments, &federation.topology);
-            }
+        let (topology, booked) = (&federation.topology, &standing.segments);
+        let candidates = planned.plans.iter().map(|judged| {
+            let (wire, segments) = match &rest {
+                Some(rest) => rest.with_past(topology, judged, plan, booked),
+                None => {
+                    let wire = plan_to_wire(topology, &admitted.request, judged);
+                    (wire, judged.plan.segments(topology, &admitted.request))
+                }
+            };
             Candidate {
                 segments,
                 details: kept::co_allocation(&wire).into(),
@@ -420,7 +413,6 @@ fn booked(standing: &CurrentBooking) -> Result<(Window, &v1::Plan), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coalloc_common::{Amount, ResourceId};
     use coalloc_net::convert::span_to_wire;
 
     fn at(s: i64) -> Time {
@@ -436,7 +428,7 @@ mod tests {
             site: site.to_owned(),
             at: at.to_owned(),
             cpus: 4,
-            others: Vec::new(),
+            ..v1::Placement::default()
         };
         let placements = vec![placement("a", "N0"), placement("b", "N1")];
         (window(start, end), v1::Plan { placements, ..v1::Plan::default() })
@@ -498,23 +490,5 @@ mod tests {
         let (old, plan) = booked(0, 110);
         let new = version(&asked(500), old, &plan, false, at(100)).unwrap();
         assert_eq!(new.active, Some((window(0, 500), at(110))));
-    }
-
-    #[test]
-    fn the_past_is_kept_the_rest_is_new_and_equal_neighbours_are_one() {
-        let rm = RmName::composed("crm");
-        let segment = |resource: &str, amount, start, end| Segment {
-            resource: ResourceId::composed(resource),
-            amount: Amount(amount),
-            window: window(start, end),
-        };
-        let of = |segments: Vec<Segment>| BTreeMap::from([(rm.clone(), segments)]);
-        let old = of(vec![segment("A", 4, 0, 100), segment("B", 4, 0, 100)]);
-        let new = of(vec![segment("B", 8, 50, 200), segment("A", 4, 50, 200)]);
-        let whole =
-            of(vec![segment("A", 4, 0, 200), segment("B", 4, 0, 50), segment("B", 8, 50, 200)]);
-        assert_eq!(joined(&old, at(50), new), whole);
-        let dropped = joined(&old, at(50), BTreeMap::new());
-        assert_eq!(dropped, of(vec![segment("A", 4, 0, 50), segment("B", 4, 0, 50)]));
     }
 }

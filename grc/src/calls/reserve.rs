@@ -117,9 +117,10 @@ impl GrcService {
         let (frames, mut outside) =
             availability::bookable(federation, frames, self.handle.now().wall);
         let user = &admitted.user;
+        let (rms, request) = (&self.federation, &admitted.request);
         let mut picture =
-            availability::query(&self.federation, federation, &frames, user, replaces).await;
-        let (request, options) = (admitted.request.clone(), admitted.options);
+            availability::query_for(rms, federation, request, &frames, user, replaces).await;
+        let (request, options) = (request.clone(), admitted.options);
         let believed = learned::believed(options.solver);
         for view in &mut picture.views {
             learned::believe(&federation.topology, refusals, believed, view);

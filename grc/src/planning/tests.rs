@@ -24,6 +24,7 @@ fn request() -> CoAllocation {
         others: BTreeMap::new(),
         pinned: None,
         excluded: BTreeSet::new(),
+        windows: BTreeMap::new(),
     };
     let start = Time::from_us(0);
     let duration = Span::from_secs(60);
@@ -163,8 +164,13 @@ async fn what_a_short_search_leaves_open_is_searched_whole_with_the_same_plans()
     let topology = triangle();
     let whole = request();
     let second = SiteDemand { name: SiteName::composed("b"), ..whole.sites[0].clone() };
-    let links =
-        vec![LinkDemand { from: 0, to: 1, bandwidth: BitsPerSecond(600), latency_max: None }];
+    let links = vec![LinkDemand {
+        from: 0,
+        to: 1,
+        bandwidth: BitsPerSecond(600),
+        latency_max: None,
+        window: None,
+    }];
     let sites = vec![whole.sites[0].clone(), second];
     let timing = Timing { latest_start: Time::from_us(600_000_000), ..whole.timing };
     let request = CoAllocation { sites, links, timing };

@@ -88,7 +88,7 @@ pub fn plan_of(task_plan: v1::TaskPlan) -> Option<v1::Plan> {
         site: task_plan.cluster.clone(),
         at: task_plan.cluster,
         cpus: task_plan.cpus,
-        others: Vec::new(),
+        ..v1::Placement::default()
     };
     let ways = [&task_plan.legs, &task_plan.output_legs];
     Some(v1::Plan {

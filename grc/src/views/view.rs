@@ -45,6 +45,13 @@ pub fn is_allocation(notes: &str) -> bool {
     notes["allocation"].is_object()
 }
 
+/// The request of a co-allocation, from its notes. `None` if the notes have none.
+#[must_use]
+pub fn request(notes: &str) -> Option<v1::CoAllocationRequest> {
+    let notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    serde_json::from_value(notes["request"].clone()).ok()
+}
+
 /// The planning options of a reservation, from its notes. `None` if the notes have none, as in ledgers of older
 /// releases.
 #[must_use]

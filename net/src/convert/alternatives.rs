@@ -26,7 +26,14 @@ pub fn smaller_to_wire(
     wire.sites.retain_mut(|site| {
         let Some(found) = sites.get(site.name.as_str()) else { return false };
         site.cpus = found.cpus.0;
-        site.others = amounts_to_wire(&found.others);
+        // What has a window of its own keeps it.
+        let mut others = amounts_to_wire(&found.others);
+        for other in &mut others {
+            let asked = site.others.iter().find(|asked| asked.kind == other.kind);
+            (other.offset, other.length) =
+                asked.map_or((None, None), |asked| (asked.offset, asked.length));
+        }
+        site.others = others;
         true
     });
     wire.links.retain_mut(|link| {
@@ -54,9 +61,19 @@ mod tests {
             to: to.into(),
             bandwidth_bps: 5,
             max_latency: Some(Duration { seconds: 1, nanos: 0 }),
+            length: Some(Duration { seconds: 20, nanos: 0 }),
+            ..Default::default()
         };
+        let mut first = site("a");
+        first.offset = Some(Duration { seconds: 20, nanos: 0 });
+        first.others = vec![v1::KindAmount {
+            kind: "storage".into(),
+            amount: 7,
+            offset: Some(Duration::default()),
+            length: None,
+        }];
         let asked = v1::CoAllocationRequest {
-            sites: vec![site("a"), site("b"), site("c")],
+            sites: vec![first, site("b"), site("c")],
             links: vec![link("a", "b"), link("b", "c")],
             duration: Some(Duration { seconds: 60, nanos: 0 }),
             user: "alice".into(),

@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use coalloc_common::invalid::check_range;
 use coalloc_common::topology::Direction;
 use coalloc_common::{
-    Amount, CoAllocation, EdgeName, InvalidField, ResourceId, RmName, Segment, Span, Topology,
-    VertexName, limits,
+    Amount, CoAllocation, EdgeName, InvalidField, PartWindow, ResourceId, ResourceKind, RmName,
+    Segment, Span, Topology, VertexName, limits,
 };
 use coalloc_plan::{Plan, RankedPlan, Route};
 use coalloc_proto::v1;
 use sha2::{Digest as _, Sha256};
 
-use super::{amounts_to_wire, objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
+use super::request::others_of;
+use super::{objective_to_wire, span_to_wire, window_from_wire, window_to_wire};
 
 /// SHA-256 over the segments, in hexadecimal. Two plans that reserve the same segments have the same digest.
 #[must_use]
@@ -40,11 +41,14 @@ pub fn plan_digest(segments: &BTreeMap<RmName, Vec<Segment>>) -> String {
 pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &RankedPlan) -> v1::Plan {
     let plan = &judged.plan;
     let segments = plan.segments(topology, request);
+    let duration = request.timing.duration;
+    let own = |window: PartWindow| window_to_wire(PartWindow::within(Some(window), plan.window));
     let placements = request.sites.iter().zip(&plan.placements).map(|(site, at)| v1::Placement {
         site: site.name.to_string(),
         at: topology.vertex(*at).name.to_string(),
         cpus: site.cpus.0,
-        others: amounts_to_wire(&site.others),
+        others: others_of(site, duration),
+        window: site.window(ResourceKind::Cpus).map(own),
     });
     let routes = request.links.iter().zip(&plan.routes).map(|(link, route)| {
         let mut via = vec![topology.vertex(plan.placements[link.from]).name.to_string()];
@@ -61,6 +65,7 @@ pub fn plan_to_wire(topology: &Topology, request: &CoAllocation, judged: &Ranked
             paths: route.iter().map(|(edge, _)| topology.edge(*edge).name.to_string()).collect(),
             via,
             latency: Some(span_to_wire(latency)),
+            window: link.window.map(own),
         }
     });
     let values = judged.values.iter().map(|(objective, value)| v1::ObjectiveValue {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, Ranking, ResourceKind,
-    SiteDemand, SiteName, Span, Time, Timing, UserName, VertexName, limits,
+    Amount, BitsPerSecond, CoAllocation, Cpus, InvalidField, LinkDemand, PartWindow, Ranking,
+    ResourceKind, SiteDemand, SiteName, Span, Time, Timing, UserName, VertexName, limits,
 };
 use coalloc_plan::{Named as _, Solver};
-use coalloc_proto::v1;
+use coalloc_proto::{Duration, v1};
 
-use super::{objectives_from_wire, span_from_wire, time_from_wire};
+use super::{objectives_from_wire, span_from_wire, span_to_wire, time_from_wire};
 
 /// A user's name; empty means `anonymous`.
 ///
@@ -51,7 +51,56 @@ pub fn request_from_wire(
         request.links.push(link_demand(&format!("links[{index}]"), link, &names)?);
     }
     request.check()?;
+    set_windows(&mut request, wire)?;
+    request.check()?;
     Ok(request)
+}
+
+/// Reads the windows of the parts of a request that is correct without them.
+fn set_windows(
+    request: &mut CoAllocation,
+    wire: &v1::CoAllocationRequest,
+) -> Result<(), InvalidField> {
+    let duration = request.timing.duration;
+    for (index, (site, wire)) in request.sites.iter_mut().zip(&wire.sites).enumerate() {
+        let field = format!("sites[{index}].");
+        let own = part_window(&field, wire.offset.as_ref(), wire.length.as_ref(), duration)?;
+        site.windows.extend(own.map(|own| (ResourceKind::Cpus, own)));
+        for (number, wire) in wire.others.iter().enumerate() {
+            let field = format!("{field}others[{number}].");
+            let kind = ResourceKind::parse_other(&format!("{field}kind"), &wire.kind)?;
+            let (offset, length) = (wire.offset.as_ref(), wire.length.as_ref());
+            let window = match (offset, length) {
+                (None, None) => own,
+                _ => part_window(&field, offset, length, duration)?,
+            };
+            site.windows.extend(window.map(|window| (kind, window)));
+        }
+    }
+    for (index, (link, wire)) in request.links.iter_mut().zip(&wire.links).enumerate() {
+        let field = format!("links[{index}].");
+        link.window = part_window(&field, wire.offset.as_ref(), wire.length.as_ref(), duration)?;
+    }
+    Ok(())
+}
+
+/// The window of a part; `None` when it is the whole duration of the request.
+fn part_window(
+    field: &str,
+    offset: Option<&Duration>,
+    length: Option<&Duration>,
+    duration: Span,
+) -> Result<Option<PartWindow>, InvalidField> {
+    // A duration that is no span of ours at all is out of the range that the part has.
+    let read = |name: &str, wire: Option<&Duration>| match wire {
+        None => Ok(None),
+        Some(wire) => span_from_wire(&format!("{field}{name}"), wire).map(Some),
+    };
+    let offset = read("offset", offset)
+        .map_err(|error| PartWindow::misread(error, "offset", None, duration))?;
+    let length = read("length", length)
+        .map_err(|error| PartWindow::misread(error, "length", offset, duration))?;
+    PartWindow::parse(field, offset, length, duration)
 }
 
 fn site_demand(field: &str, wire: &v1::SiteRequest) -> Result<SiteDemand, InvalidField> {
@@ -66,14 +115,32 @@ fn site_demand(field: &str, wire: &v1::SiteRequest) -> Result<SiteDemand, Invali
     Ok(SiteDemand {
         name: SiteName::parse(&format!("{field}.name"), &wire.name)?,
         cpus: Cpus(wire.cpus),
-        others: amounts_from_wire(&format!("{field}.others"), &wire.others)?,
+        others: amounts_in_windows(&format!("{field}.others"), &wire.others)?,
         pinned,
         excluded,
+        windows: BTreeMap::new(),
     })
 }
 
-/// Amounts of further kinds.
+/// Amounts of further kinds that are wanted when the whole demand is, and have no windows of their own.
 pub(super) fn amounts_from_wire(
+    field: &str,
+    wire: &[v1::KindAmount],
+) -> Result<BTreeMap<ResourceKind, Amount>, InvalidField> {
+    for (index, one) in wire.iter().enumerate() {
+        for (name, set) in [("offset", &one.offset), ("length", &one.length)] {
+            if let Some(set) = set {
+                let value = format!("{} s", set.seconds);
+                let allowed = "nothing: only a kind of a co-allocation has a window of its own";
+                return Err(InvalidField::new(format!("{field}[{index}].{name}"), value, allowed));
+            }
+        }
+    }
+    amounts_in_windows(field, wire)
+}
+
+/// Amounts of further kinds, whatever their windows.
+fn amounts_in_windows(
     field: &str,
     wire: &[v1::KindAmount],
 ) -> Result<BTreeMap<ResourceKind, Amount>, InvalidField> {
@@ -95,8 +162,24 @@ pub fn amounts_to_wire(amounts: &BTreeMap<ResourceKind, Amount>) -> Vec<v1::Kind
     let one = |(kind, amount): (&ResourceKind, &Amount)| v1::KindAmount {
         kind: kind.word().to_owned(),
         amount: amount.0,
+        ..v1::KindAmount::default()
     };
     amounts.iter().map(one).collect()
+}
+
+/// What a demand wants besides CPUs, with its windows, for the wire. `duration` is that of the request.
+pub(super) fn others_of(site: &SiteDemand, duration: Span) -> Vec<v1::KindAmount> {
+    let mut others = amounts_to_wire(&site.others);
+    let own = site.window(ResourceKind::Cpus);
+    for (kind, wire) in site.others.keys().zip(&mut others) {
+        let window = site.window(*kind);
+        if window != own {
+            let offset = window.map_or(Span::ZERO, PartWindow::offset);
+            wire.offset = Some(span_to_wire(offset));
+            wire.length = Some(span_to_wire(window.map_or(duration, PartWindow::length)));
+        }
+    }
+    others
 }
 
 fn link_demand(
@@ -123,6 +206,7 @@ fn link_demand(
         to: end("to", &wire.to)?,
         bandwidth: BitsPerSecond(wire.bandwidth_bps),
         latency_max,
+        window: None,
     })
 }
 

@@ -36,7 +36,10 @@ pub fn time_to_wire(time: Time) -> Timestamp {
 /// # Errors
 /// When it is negative, finer than a microsecond, or beyond 366 days times ten.
 pub fn span_from_wire(field: &str, wire: &Duration) -> Result<Span, InvalidField> {
-    let shown = format!("{}.{:09}s", wire.seconds, wire.nanos.unsigned_abs());
+    let shown = match wire.nanos {
+        0.. => format!("{}.{:09}s", wire.seconds, wire.nanos),
+        less => format!("{} s and {less} ns", wire.seconds),
+    };
     let bad = || InvalidField::new(field, &shown, "a length of time in whole microseconds");
     if wire.seconds < 0 || !(0..1_000_000_000).contains(&wire.nanos) || wire.nanos % 1_000 != 0 {
         return Err(bad());

@@ -210,6 +210,7 @@ impl AbstractTopology {
                         bandwidth: BitsPerSecond(amount.0),
                         // The described latency is a promise: no route inside may be slower.
                         latency_max: Some(latency),
+                        window: None,
                     };
                     inner.request.links.push(link);
                     inner.of_links.push(name.clone());
@@ -347,6 +348,7 @@ impl Inner {
                 others: BTreeMap::new(),
                 pinned: Some(name),
                 excluded: BTreeSet::new(),
+                windows: BTreeMap::new(),
             });
             of_sites.push(BTreeMap::new());
             sites.len() - 1

@@ -3,13 +3,14 @@
 //!
 //! A requested site tries its vertices in the order of the federation. A requested link tries its
 //! simple routes, those with the fewest edges first, then in the order of the federation. The
-//! caller decides in which order sites are placed and links routed. Costs are ignored.
+//! caller decides in which order sites are placed and links routed. Costs are ignored. Loads of paths are counted in
+//! each period of the request.
 
 use coalloc_common::topology::Direction;
-use coalloc_common::{EdgeIndex, Span, VertexIndex};
+use coalloc_common::{EdgeIndex, LinkDemand, PartWindow, Span, VertexIndex};
 
-use crate::ip::IpOptions;
 use crate::ip::admit::Candidates;
+use crate::ip::{IpOptions, free_bps};
 use crate::{Budget, Instance, Outcome, Plan, Route};
 
 /// One step of the search.
@@ -31,8 +32,10 @@ pub(super) struct Search<'a> {
     placed: Vec<VertexIndex>,
     /// The route of each link; empty while it is not routed.
     routes: Vec<Route>,
-    /// What is left free, by edge and [`Direction::at`], in bit/s.
-    free: Vec<[u64; 2]>,
+    /// The periods of the request.
+    periods: Vec<Option<PartWindow>>,
+    /// What is left free, by period, then by edge and [`Direction::at`], in bit/s.
+    free: Vec<Vec<[u64; 2]>>,
     nodes: u64,
     /// Whether the budget has ended.
     over: bool,
@@ -48,11 +51,16 @@ impl<'a> Search<'a> {
         placed: Vec<VertexIndex>,
         steps: Vec<Step>,
     ) -> Self {
-        let lanes = instance.topology.edges().iter().zip(&instance.view.free_bps);
-        let free = lanes.map(|(edge, [ab, ba])| match edge.is_shared() {
-            true => [ab.0.min(ba.0); 2],
-            false => [ab.0, ba.0],
-        });
+        let free = |period: &Option<PartWindow>| {
+            let lanes = instance.topology.edges().iter();
+            let lanes = lanes.zip(&instance.view.during(*period).free_bps);
+            let free = lanes.map(|(edge, [ab, ba])| match edge.is_shared() {
+                true => [ab.0.min(ba.0); 2],
+                false => [ab.0, ba.0],
+            });
+            free.collect()
+        };
+        let periods = instance.request.periods();
         Self {
             instance,
             options,
@@ -61,7 +69,8 @@ impl<'a> Search<'a> {
             steps,
             placed,
             routes: vec![Route::new(); instance.request.links.len()],
-            free: free.collect(),
+            free: periods.iter().map(free).collect(),
+            periods,
             nodes: 0,
             over: false,
         }
@@ -140,7 +149,7 @@ impl<'a> Search<'a> {
             // The end may be the last vertex of the route and no other.
             let leads_on = (hop.to == end) == (edges == 1) && hop.to != start;
             let fits = leads_on
-                && self.free[hop.edge.at()][hop.direction.at()] >= demand.bandwidth.0
+                && self.carries(demand, hop.edge, hop.direction)
                 && demand.latency_max.is_none_or(|max| latency <= max)
                 && !self.passes(link, hop.to);
             if !fits {
@@ -149,13 +158,13 @@ impl<'a> Search<'a> {
             if !self.tick() {
                 return false;
             }
-            self.load(hop.edge, hop.direction, |free| free - demand.bandwidth.0);
+            self.load(demand, hop.edge, hop.direction, |free| free - demand.bandwidth.0);
             self.routes[link].push((hop.edge, hop.direction));
             if self.extend(link, hop.to, edges - 1, latency, step) {
                 return true;
             }
             self.routes[link].pop();
-            self.load(hop.edge, hop.direction, |free| free + demand.bandwidth.0);
+            self.load(demand, hop.edge, hop.direction, |free| free + demand.bandwidth.0);
         }
         false
     }
@@ -166,12 +175,35 @@ impl<'a> Search<'a> {
         steps.any(|(edge, way)| self.instance.topology.edge(*edge).head(*way) == vertex)
     }
 
-    fn load(&mut self, edge: EdgeIndex, direction: Direction, change: impl Fn(u64) -> u64) {
-        let lanes = &mut self.free[edge.at()];
-        if self.instance.topology.edge(edge).is_shared() {
-            *lanes = lanes.map(change);
-        } else {
-            lanes[direction.at()] = change(lanes[direction.at()]);
+    /// Whether the rate of a link is left free on a step whenever the link is wanted.
+    fn carries(&self, link: &LinkDemand, edge: EdgeIndex, direction: Direction) -> bool {
+        let Instance { topology, view, .. } = self.instance;
+        let rate = link.bandwidth.0;
+        let mut left = self.periods.iter().zip(&self.free);
+        left.all(|(period, free)| {
+            !link.is_wanted_in(*period) || free[edge.at()][direction.at()] >= rate
+        }) && (link.window.is_none()
+            || free_bps(topology.edge(edge), edge, direction, view.during(link.window)) >= rate)
+    }
+
+    fn load(
+        &mut self,
+        link: &LinkDemand,
+        edge: EdgeIndex,
+        direction: Direction,
+        change: impl Fn(u64) -> u64,
+    ) {
+        let shared = self.instance.topology.edge(edge).is_shared();
+        for (period, free) in self.periods.iter().zip(&mut self.free) {
+            if !link.is_wanted_in(*period) {
+                continue;
+            }
+            let lanes = &mut free[edge.at()];
+            if shared {
+                *lanes = lanes.map(&change);
+            } else {
+                lanes[direction.at()] = change(lanes[direction.at()]);
+            }
         }
     }
 

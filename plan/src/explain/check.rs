@@ -21,7 +21,19 @@ pub fn check(
     options: &IpOptions,
     stated: &Bottleneck,
 ) -> Result<(), String> {
-    let case = Case::new(topology, request, view, options);
+    let whole = Case::new(topology, request, view, options);
+    for window in request.part_windows() {
+        let (part, then) = (request.throughout(window), view.during(Some(window)));
+        let alone = || Case::new(topology, &part, then, options);
+        let holds = |case| check_in(case, stated).is_ok();
+        if holds(alone()) || holds(alone().placed_as(&whole)) {
+            return Ok(());
+        }
+    }
+    check_in(whole, stated)
+}
+
+fn check_in(case: Case<'_>, stated: &Bottleneck) -> Result<(), String> {
     if stated.requested <= stated.available {
         return Err(format!("{} of {} is enough", stated.requested, stated.available));
     }
@@ -56,7 +68,9 @@ fn of_sites(case: &Case<'_>, stated: &Bottleneck) -> Result<(), String> {
         }
         if stated.kind == BottleneckKind::Site {
             let kind = stated.resource_kind.unwrap_or(ResourceKind::Cpus);
-            let free = case.view.free_at(kind, at).0;
+            let wants = demands.first().map(|site| &case.request.sites[*site]);
+            let window = wants.and_then(|site| site.window(kind));
+            let free = case.view.during(window).free_at(kind, at).0;
             ensure(free == stated.available, "the amount that the site has free differs")?;
             let pinned = |site: &usize| {
                 let site = &case.request.sites[*site];

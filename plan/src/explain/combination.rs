@@ -30,7 +30,11 @@ pub fn combination(
     refusal: Refusal,
     plan: &mut dyn FnMut(&FrameView) -> Option<Plan>,
 ) -> Refusal {
-    if refusal.bottleneck.is_some() || refusal.reason != Reason::NoRoute {
+    // Left out: parts with windows of their own. Paths would have to be relaxed period by period.
+    if refusal.bottleneck.is_some()
+        || refusal.reason != Reason::NoRoute
+        || request.has_part_windows()
+    {
         return refusal;
     }
     let case = Case::new(topology, request, view, options);

@@ -69,7 +69,8 @@ fn hall(case: &Case<'_>) -> Option<Bottleneck> {
 fn scarce(case: &Case<'_>, violators: &BTreeSet<usize>) -> Option<ResourceKind> {
     let binds = |kind: ResourceKind| {
         let open = |site: &SiteDemand, at: VertexIndex, place: &VertexName| {
-            may_land(site, place) && case.view.free_at(kind, at) >= site.amount(kind)
+            let view = case.view.during(site.window(kind));
+            may_land(site, place) && view.free_at(kind, at) >= site.amount(kind)
         };
         let places = case.topology.sites();
         let enough = places.filter(|(at, place, _)| {

@@ -6,8 +6,8 @@
 use coalloc_common::kind::show_all;
 use coalloc_common::topology::{Direction, FrameView, OfSite, ShortOf};
 use coalloc_common::{
-    Amount, BitsPerSecond, CoAllocation, Reason, Refusal, ResourceKind, SiteDemand, Topology,
-    VertexIndex, VertexName,
+    Amount, BitsPerSecond, CoAllocation, PartWindow, Reason, Refusal, ResourceKind, SiteDemand,
+    Topology, VertexIndex, VertexName,
 };
 
 use super::IpOptions;
@@ -130,8 +130,8 @@ pub(crate) fn candidates(
     let candidates = Candidates::collect(topology, request, view);
     let (sites, vertices) = (request.sites.len(), topology.vertices().len());
     let unmatched = candidates.unmatched(sites, vertices);
-    let rate = request.links.iter().map(|link| link.bandwidth).max();
-    if unmatched.is_none() && rate.is_none_or(|rate| fits_an_edge(view, rate)) {
+    let wide = widest(request, view);
+    if unmatched.is_none() && wide.is_none_or(|(rate, view)| fits_an_edge(view, rate)) {
         return Ok(candidates);
     }
     let empty = FrameView::empty_federation(topology, view.window);
@@ -140,17 +140,33 @@ pub(crate) fn candidates(
         let shortage = Shortage { topology, request, view: &empty, site, beyond: true };
         return Err(Box::new(shortage.refusal(&when_empty)));
     }
-    if let Some(rate) = rate.filter(|rate| !fits_an_edge(&empty, *rate)) {
+    let widest = request.links.iter().map(|link| link.bandwidth).max();
+    if let Some(rate) = widest.filter(|rate| !fits_an_edge(&empty, *rate)) {
         return Err(Box::new(rate_refusal(topology, &empty, rate, Reason::BeyondCapacity)));
     }
-    match (unmatched, rate) {
+    match (unmatched, wide) {
         (Some(site), _) => {
             let shortage = Shortage { topology, request, view, site, beyond: false };
             Err(Box::new(shortage.refusal(&candidates)))
         }
-        (None, Some(rate)) => Err(Box::new(rate_refusal(topology, view, rate, Reason::NoRoute))),
+        (None, Some((rate, view))) => {
+            Err(Box::new(rate_refusal(topology, view, rate, Reason::NoRoute)))
+        }
         (None, None) => Ok(candidates),
     }
+}
+
+/// The largest rate, with what is free when it is wanted. Among links with windows of their own, it is a rate that no
+/// edge carries in its window, if there is one.
+fn widest<'a>(
+    request: &CoAllocation,
+    view: &'a FrameView,
+) -> Option<(BitsPerSecond, &'a FrameView)> {
+    if view.parts.is_empty() {
+        return request.links.iter().map(|link| (link.bandwidth, view)).max_by_key(|wide| wide.0);
+    }
+    let wide = request.links.iter().map(|link| (link.bandwidth, view.during(link.window)));
+    wide.max_by_key(|(rate, view)| (!fits_an_edge(view, *rate), *rate))
 }
 
 fn fits_an_edge(view: &FrameView, rate: BitsPerSecond) -> bool {
@@ -228,12 +244,16 @@ impl Shortage<'_> {
                 if site.others.is_empty() { short.free.to_string() } else { kind.show(short.free) };
             detail.push_str(&format!("; the best of the others, {name}, has {most}"));
         }
+        let window = PartWindow::within(site.window(kind), self.view.window);
         if !self.beyond {
-            detail.push_str(&format!(" in {}", self.view.window));
+            detail.push_str(&format!(" in {window}"));
+            if site.amounts().any(|(other, _)| site.window(other) != site.window(kind)) {
+                detail.push_str(" (each kind in its own window)");
+            }
         }
         Refusal {
             resource: best.as_ref().and_then(|(_, of, _)| Some(of.as_ref()?.resource.clone())),
-            window: (!self.beyond).then_some(self.view.window),
+            window: (!self.beyond).then_some(window),
             requested: Some(site.amount(kind)),
             available: Some(best.map_or(Amount::ZERO, |(_, _, short)| short.free)),
             ..Refusal::new(reason, detail)
@@ -244,7 +264,8 @@ impl Shortage<'_> {
     fn scarcest(&self, site: &SiteDemand) -> ResourceKind {
         let enough = |kind: ResourceKind, wanted: Amount| {
             let open = self.topology.sites().filter(|(_, place, _)| may_land(site, &place.name));
-            open.filter(|(at, ..)| self.view.free_at(kind, *at) >= wanted).count()
+            let view = self.view.during(site.window(kind));
+            open.filter(|(at, ..)| view.free_at(kind, *at) >= wanted).count()
         };
         let least = site.amounts().min_by_key(|(kind, wanted)| enough(*kind, *wanted));
         least.map_or(ResourceKind::Cpus, |(kind, _)| kind)
@@ -258,11 +279,13 @@ impl Shortage<'_> {
         kind: ResourceKind,
     ) -> Option<(String, Option<OfSite<'_>>, ShortOf)> {
         let wanted = site.amount(kind);
+        let view = self.view.during(site.window(kind));
+        let window = PartWindow::within(site.window(kind), self.view.window);
         self.topology
             .sites()
             .filter(|(_, place, _)| may_land(site, &place.name))
             .filter_map(|(at, place, _)| {
-                let short = ShortOf { kind, wanted, free: self.view.free_at(kind, at) };
+                let short = ShortOf { kind, wanted, free: view.free_at(kind, at), window };
                 let of = place.resources().find(|of| of.kind == kind);
                 (short.free < wanted).then(|| (place.name.to_string(), of, short))
             })
@@ -284,7 +307,8 @@ pub(crate) fn no_route(
 ) -> Refusal {
     let hopeless = request.links.iter().max_by_key(|link| link.bandwidth);
     let widest = hopeless.map_or(BitsPerSecond(0), |link| link.bandwidth);
-    let usable = view.free_bps.iter().filter(|free| free[0] >= widest || free[1] >= widest).count();
+    let then = view.during(hopeless.and_then(|link| link.window));
+    let usable = then.free_bps.iter().filter(|free| free[0] >= widest || free[1] >= widest).count();
     let detail = format!(
         "each of the {} sites fits somewhere, but no routes of at most {} paths join them for all \
          {} links at once in {}: {usable} of {} paths have {widest} free",

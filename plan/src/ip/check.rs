@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
+use coalloc_common::{CoAllocation, EdgeIndex, PartWindow, Topology, VertexIndex};
 
 use super::{IpOptions, free_bps};
 use crate::{Instance, Plan, Route};
@@ -70,10 +70,14 @@ fn check_sites(
         if place.compute.is_none() && !site.wants_nothing() {
             return Err(format!("{} lands on {}, which has no computers", site.name, place.name));
         }
-        if let Some(short) = view.short_of(site, *vertex) {
-            let (name, at) = (&site.name, &place.name);
-            let (wanted, free) = (short.kind.show(short.wanted), short.kind.show(short.free));
-            return Err(format!("{name} wants {wanted} of {free} free at {at} (Eq. 6)"));
+        for (kind, wanted) in site.amounts() {
+            let free = view.during(site.window(kind)).free_at(kind, *vertex);
+            if free < wanted {
+                let (name, at) = (&site.name, &place.name);
+                let (wanted, free) = (kind.show(wanted), kind.show(free));
+                let when = shown(site.window(kind), view);
+                return Err(format!("{name} wants {wanted} of {free} free at {at}{when} (Eq. 6)"));
+            }
         }
         if site.pinned.as_ref().is_some_and(|pin| *pin != place.name) {
             return Err(format!("{} is pinned, but not to {}", site.name, place.name));
@@ -95,8 +99,6 @@ fn check_links(
     if plan.routes.len() != request.links.len() {
         return Err(format!("{} links, {} routed", request.links.len(), plan.routes.len()));
     }
-    // Load by edge and direction. On a shared edge both directions count as one.
-    let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
     for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
         let (start, end) = (plan.placements[link.from], plan.placements[link.to]);
         check_route(topology, route, start, end, options)
@@ -105,6 +107,34 @@ fn check_links(
         if link.latency_max.is_some_and(|max| latency > max.as_us()) {
             return Err(format!("links[{number}] takes {latency} us, which is more than allowed"));
         }
+    }
+    let alone = request.links.iter().zip(&plan.routes).filter(|(link, _)| link.window.is_some());
+    for (link, route) in alone {
+        for (index, direction) in route {
+            let edge = topology.edge(*index);
+            let free = free_bps(edge, *index, *direction, view.during(link.window));
+            if link.bandwidth.0 > free {
+                let (name, when) = (&edge.name, shown(link.window, view));
+                return Err(format!("{name} carries {} of {free} bit/s{when}", link.bandwidth.0));
+            }
+        }
+    }
+    let mut periods = request.periods().into_iter();
+    periods.try_for_each(|period| check_loads(topology, request, view, plan, period))
+}
+
+/// Eq. (8) in one period; `None`: in the whole frame.
+fn check_loads(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    plan: &Plan,
+    period: Option<PartWindow>,
+) -> Result<(), String> {
+    // Load by edge and direction. On a shared edge both directions count as one.
+    let mut loads: BTreeMap<(EdgeIndex, Direction), u64> = BTreeMap::new();
+    let links = request.links.iter().zip(&plan.routes);
+    for (link, route) in links.filter(|(link, _)| link.is_wanted_in(period)) {
         for (edge, direction) in route {
             let shared = topology.edge(*edge).is_shared();
             let lane = if shared { Direction::AToB } else { *direction };
@@ -113,12 +143,18 @@ fn check_links(
     }
     for ((index, lane), load) in loads {
         let edge = topology.edge(index);
-        let free = free_bps(edge, index, lane, view);
+        let free = free_bps(edge, index, lane, view.during(period));
         if load > free {
-            return Err(format!("{} carries {load} bit/s of {free} (Eq. 8)", edge.name));
+            let when = shown(period, view);
+            return Err(format!("{} carries {load} bit/s of {free}{when} (Eq. 8)", edge.name));
         }
     }
     Ok(())
+}
+
+/// The window of a part, as the end of a sentence; nothing for the whole frame.
+fn shown(part: Option<PartWindow>, view: &FrameView) -> String {
+    part.map_or_else(String::new, |_| format!(" in {}", PartWindow::within(part, view.window)))
 }
 
 /// Checks that a route is simple, has 1 to N_max edges, and begins and ends where it should (Eq. 7,

@@ -86,9 +86,8 @@ impl Exact {
             Ok(candidates) => candidates,
             Err(refusal) => return SearchAnswer { outcome: Outcome::Refused(*refusal), nodes: 0 },
         };
-        let unit = |edge, way| costs.step_unit(edge, way);
-        let network = Network::new(topology, view, unit, self.options.route_edges());
-        let (links, classes) = network::links(&request.links, |rate| costs.rate_units(rate));
+        let network = Network::of_instance(instance, self.options.route_edges());
+        let (links, classes) = network::links_of(request, |rate| costs.rate_units(rate));
         let same = |site: &SiteDemand| request.sites.iter().position(|one| one.wants_as(site));
         let wants: Vec<usize> = request.sites.iter().filter_map(same).collect();
         let ground = RoutingInput { network: &network, classes: &classes, links: &links };

@@ -117,7 +117,13 @@ impl<'s, 'a> SetFrames<'s, 'a> {
         let link = |channel: &usize| {
             let of = all[*channel];
             let (from, to) = (bundle_of[&of.from], bundle_of[&of.to]);
-            LinkDemand { from, to, bandwidth: of.bandwidth, latency_max: of.latency_max }
+            LinkDemand {
+                from,
+                to,
+                bandwidth: of.bandwidth,
+                latency_max: of.latency_max,
+                window: None,
+            }
         };
         let links = link_channels.iter().map(link).collect();
         let mut frames = Self {

@@ -222,6 +222,7 @@ fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
                 others: BTreeMap::new(),
                 pinned: Some(name),
                 excluded: BTreeSet::new(),
+                windows: BTreeMap::new(),
             }
         };
         let mut links: Vec<LinkDemand> = Vec::new();
@@ -229,7 +230,7 @@ fn what_is_short_is_the_first_link_that_does_not_fit_and_all_of_it_that_does() {
             let (from, to) = (rng.random_range(0..points.len()), rng.random_range(0..points.len()));
             if from != to && !links.iter().any(|link| (link.from, link.to) == (from, to)) {
                 let bandwidth = BitsPerSecond(rng.random_range(1..=4) * 60);
-                links.push(LinkDemand { from, to, bandwidth, latency_max: None });
+                links.push(LinkDemand { from, to, bandwidth, latency_max: None, window: None });
             }
         }
         let start = Time::from_us(0);

@@ -19,7 +19,7 @@ use crate::fixtures::{self, AMPLE, hops, plan};
 const STORAGE: ResourceKind = ResourceKind::Storage;
 
 /// A tiny instance in which most sites have storage, part of it taken, and most demands want some.
-fn with_storage(rng: &mut ChaCha8Rng) -> (Topology, CoAllocation, FrameView) {
+pub(crate) fn with_storage(rng: &mut ChaCha8Rng) -> (Topology, CoAllocation, FrameView) {
     let (bare, mut request, mut view) = fixtures::tiny(rng);
     let mut topology = Topology::new();
     for vertex in bare.vertices() {

@@ -17,6 +17,7 @@ mod multicost_output;
 mod multicost_world;
 mod objectives;
 mod outside;
+mod part_windows;
 mod revise;
 mod samcra;
 mod shared;

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::fixtures::{self, AMPLE};
 
 /// The same graph with prices, qualities and other values.
-fn priced(topology: &Topology, prices: u64, rng: &mut ChaCha8Rng) -> Topology {
+pub(crate) fn priced(topology: &Topology, prices: u64, rng: &mut ChaCha8Rng) -> Topology {
     let schedule = |rng: &mut ChaCha8Rng| {
         let mut price = || rng.random_range(0..=prices);
         let bands = [

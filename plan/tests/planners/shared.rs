@@ -296,7 +296,7 @@ fn world(
         .map(|(from, step, rate, latency)| {
             let (from, to) = ends(*from, *step);
             let latency_max = latency.map(Span::from_us);
-            LinkDemand { from, to, bandwidth: BitsPerSecond(*rate), latency_max }
+            LinkDemand { from, to, bandwidth: BitsPerSecond(*rate), latency_max, window: None }
         })
         .collect();
     World { topology, view, members, links, route_edges_max }

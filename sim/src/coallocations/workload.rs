@@ -6,7 +6,7 @@
 //! Each user draws from a random stream of their own, so that a seed gives the same requests on every
 //! machine, relative to the start of the day. The first N requests are the same whether N or more are drawn.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
     Amount, BitsPerSecond, CoAllocation, Cpus, LinkDemand, SiteDemand, SiteName, Span, Time, Timing,
@@ -133,10 +133,16 @@ impl Arrival {
             others: workload.others.iter().map(|(kind, wanted)| (*kind, Amount(*wanted))).collect(),
             pinned: None,
             excluded: BTreeSet::new(),
+            windows: BTreeMap::new(),
         };
         let bandwidth = BitsPerSecond(workload.rate_bps);
-        let link =
-            |&(from, to): &(usize, usize)| LinkDemand { from, to, bandwidth, latency_max: None };
+        let link = |&(from, to): &(usize, usize)| LinkDemand {
+            from,
+            to,
+            bandwidth,
+            latency_max: None,
+            window: None,
+        };
         CoAllocation {
             sites: NAMES[..sites].iter().map(site).collect(),
             links: links.iter().map(link).collect(),

@@ -77,13 +77,22 @@ pub(crate) fn request() -> v1::CoAllocationRequest {
         cpus: 8,
         pinned_to: pinned.map(str::to_owned),
         excluded: vec!["N9".to_owned()],
-        others: vec![v1::KindAmount { kind: "storage".to_owned(), amount: 100 }],
+        others: vec![v1::KindAmount {
+            kind: "storage".to_owned(),
+            amount: 100,
+            offset: Some(long(0)),
+            length: Some(long(3_600)),
+        }],
+        offset: Some(long(600)),
+        length: Some(long(60)),
     };
     let link = v1::LinkRequest {
         from: "a".to_owned(),
         to: "b".to_owned(),
         bandwidth_bps: 1_000_000,
         max_latency: Some(Duration { seconds: 0, nanos: 20_000_000 }),
+        offset: None,
+        length: Some(long(600)),
     };
     v1::CoAllocationRequest {
         user: "UserA".to_owned(),

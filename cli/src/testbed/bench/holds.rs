@@ -116,7 +116,7 @@ async fn plan_again_and_again(mut client: rpc::Coordinator) -> tonic::Status {
         from: names[from].to_owned(),
         to: names[to].to_owned(),
         bandwidth_bps: 1_000_000_000,
-        max_latency: None,
+        ..v1::LinkRequest::default()
     };
     let start = coalloc_net::clock::now().wall.saturating_add(Span::from_secs(86_400));
     let request = v1::CoAllocationRequest {

@@ -86,7 +86,7 @@ fn link(from: usize, to: usize, bandwidth_bps: u64) -> v1::LinkRequest {
         from: NAMES[from].to_owned(),
         to: NAMES[to].to_owned(),
         bandwidth_bps,
-        max_latency: None,
+        ..v1::LinkRequest::default()
     }
 }
 

@@ -80,7 +80,7 @@ impl OfferedResources {
             from: name(index - 1),
             to: name(index),
             bandwidth_bps: rate,
-            max_latency: None,
+            ..v1::LinkRequest::default()
         };
         v1::CoAllocationRequest {
             sites: (0..sites).map(site).collect(),

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use coalloc_common::topology::FrameView;
-use coalloc_common::{CoAllocation, Reason, Time, Window, limits};
+use coalloc_common::{CoAllocation, PartWindow, Reason, Span, Time, Window, limits};
 use coalloc_net::convert::{
     RequestOptions, plan_to_wire, smaller_to_wire, time_to_wire, window_to_wire,
 };
@@ -52,9 +52,16 @@ impl Federation {
         })
     }
 
-    /// The first time after a window's start at which something that the file says is taken ends.
-    fn next_change(&self, window: Window) -> Option<Time> {
-        self.timetables.values().filter_map(|one| one.next_relief(window.start())).min()
+    /// The first later start of a frame at which something that the file says is taken has ended, at the start of the
+    /// frame or of one of the windows that parts of the request have.
+    fn next_change(&self, request: &CoAllocation, frame: Window) -> Option<Time> {
+        let offsets = request.part_windows().into_iter().map(PartWindow::offset);
+        let after = |offset: Span| {
+            let start = frame.start().saturating_add(offset);
+            let ends = self.timetables.values().filter_map(|one| one.next_relief(start));
+            Some(ends.min()?.saturating_sub(offset))
+        };
+        std::iter::once(Span::ZERO).chain(offsets).filter_map(after).min()
     }
 }
 
@@ -73,7 +80,8 @@ impl Seeker<'_> {
         let mut search = NearestWindowSearch::new(timing.earliest_start, last, timing.duration);
         let nearest = loop {
             for frame in search.questions(BATCH) {
-                search.learn(self.federation.view(frame), self.federation.next_change(frame));
+                let view = self.federation.view_for(request, frame);
+                search.learn(view, self.federation.next_change(request, frame));
             }
             let Some(view) = search.candidate() else { break None };
             match self.plan(request, view) {
@@ -99,7 +107,7 @@ impl Seeker<'_> {
         frames: &[Window],
     ) -> Vec<v1::SmallerRequest> {
         let views: Vec<FrameView> =
-            frames.iter().map(|frame| self.federation.view(*frame)).collect();
+            frames.iter().map(|frame| self.federation.view_for(request, *frame)).collect();
         let mut fits = |tried: &CoAllocation| -> Option<RankedPlan> {
             views.iter().find_map(|view| self.plan(tried, view).ok())
         };

@@ -276,6 +276,123 @@ fn a_further_kind_that_is_wrong_is_named_with_its_line() {
     }
 }
 
+/// The federation of the example, with this taken from it.
+fn with_taken(folder: &Path, taken: &str) -> PathBuf {
+    let text = std::fs::read_to_string(example("storage-federation.yaml")).unwrap();
+    let path = folder.join("federation.yaml");
+    std::fs::write(&path, format!("{text}\ntaken:\n{taken}")).unwrap();
+    path
+}
+
+#[test]
+fn parts_have_windows_of_their_own_within_the_request() {
+    let request = || request("stage-in-and-run.yaml");
+    let (response, exit) = planned(example("storage-federation.yaml"), request()).unwrap();
+    assert_eq!((exit, response.plans.len()), (Exit::Done, 1));
+    let plan = &response.plans[0];
+    assert_eq!(sites(plan), ["farm", "disk"]);
+    let hours = |window: Option<&v1::Window>| {
+        let hour = |time: &Option<coalloc_proto::Timestamp>| time.unwrap().seconds / 3_600 % 24;
+        window.map(|window| (hour(&window.start), hour(&window.end))).unwrap()
+    };
+    let segments: Vec<(&str, u64, (i64, i64))> = plan
+        .segments
+        .iter()
+        .map(|one| (one.resource.as_str(), one.amount, hours(one.window.as_ref())))
+        .collect();
+    let expected = [
+        ("farm", 1, (9, 10)),
+        ("disk", 8, (10, 12)),
+        ("disk:storage", 500, (9, 0)),
+        ("farm-ix", 2_000_000_000, (9, 10)),
+        ("disk-ix", 2_000_000_000, (9, 10)),
+    ];
+    assert_eq!(segments, expected);
+    let text = describe(&response);
+    for line in [
+        "run          8 CPUs             at disk, 2027-03-01 10:00 to 12:00 UTC\n",
+        "run          500 GB of storage  at disk\n",
+        "(by farm-ix, disk-ix, 3 ms), 2027-03-01 09:00 to 10:00 UTC\n",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let taken = |resource_manager: &str, resource: &str, amount: u64, start: &str, end: &str| {
+        let line = format!(
+            "  - {{resource_manager: {resource_manager}, resource: {resource}, amount: {amount}, window: \
+             {{start: 2027-03-01T{start}Z, end: 2027-03-01T{end}Z}}}}\n"
+        );
+        planned(with_taken(folder.path(), &line), request()).unwrap()
+    };
+    // Beside the windows of its parts, others may have everything but the storage.
+    for (rm, resource, amount, start, end) in [
+        ("nrm-store", "disk-ix", 10_000_000_000, "10:00:00", "23:00:00"),
+        ("crm-store", "disk", 8, "12:00:00", "23:00:00"),
+        ("crm-store", "disk", 8, "09:00:00", "10:00:00"),
+        ("crm-store", "disk:storage", 1_500, "09:00:00", "23:00:00"),
+    ] {
+        let (response, exit) = taken(rm, resource, amount, start, end);
+        assert_eq!(exit, Exit::Done, "{resource} from {start} to {end}");
+        assert_eq!(sites(&response.plans[0]), ["farm", "disk"]);
+    }
+    // What is taken within the window of a part is refused by the name of the part, and by its window.
+    let (response, exit) = taken("nrm-store", "disk-ix", 9_000_000_000, "09:30:00", "09:40:00");
+    assert_eq!(exit, Exit::Refused);
+    let refusal = response.refused[0].refusal.as_ref().unwrap();
+    assert_eq!(hours(refusal.window.as_ref()), (9, 10));
+    assert!(refusal.detail.contains("data-run"), "{}", refusal.detail);
+    // The path is free from 9:40 on, which is when the first window begins that fits.
+    let nearest = response.alternatives.unwrap().nearest_window.unwrap();
+    assert_eq!(nearest.start.unwrap().seconds % 86_400, 9 * 3_600 + 40 * 60);
+}
+
+/// The path of the other site with storage is too narrow, and the run begins an hour after the start. So the nearest
+/// start is an hour before its CPUs become free.
+#[test]
+fn the_nearest_window_counts_back_from_the_windows_of_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = "  - {resource_manager: crm-store, resource: disk, amount: 4, window: \
+                 {start: 2027-03-01T09:30:00Z, end: 2027-03-01T13:30:00Z}}\n";
+    let federation = with_taken(folder.path(), taken);
+    let (response, exit) = planned(federation, request("stage-in-and-run.yaml")).unwrap();
+    assert_eq!(exit, Exit::Refused, "{response:?}");
+    let found = response.alternatives.unwrap();
+    let nearest = found.nearest_window.unwrap();
+    assert_eq!(nearest.start.unwrap().seconds % 86_400, 12 * 3_600 + 30 * 60);
+    let smaller: Vec<&str> = found.smaller.iter().map(|one| one.change.as_str()).collect();
+    assert_eq!(smaller[0], "4 CPUs for run instead of 8");
+    let kept = found.smaller[0].request.as_ref().unwrap();
+    assert_eq!(kept.sites[1].offset.map(|offset| offset.seconds), Some(3_600));
+    assert_eq!(kept.sites[1].others[0].offset.map(|offset| offset.seconds), Some(0));
+}
+
+#[test]
+fn a_window_of_a_part_that_is_wrong_is_named_with_its_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(example("stage-in-and-run.yaml")).unwrap();
+    let cases = [
+        ("offset: 3600s", "offset: -1s", "sites[1].offset: -1", "0 s to 53999 s"),
+        ("offset: 3600s", "offset: 54000s", "sites[1].offset: 15 h", "0 s to 53999 s"),
+        ("length: 7200s", "length: 0s", "sites[1].length: 0 s", "1 s to 14 h"),
+        ("length: 7200s", "length: 50401s", "sites[1].length: 50401 s", "1 s to 14 h"),
+        ("offset: 0s", "offset: 20h", "others[0].offset", ""),
+        (
+            "2000000000, length: 3600s",
+            "2000000000, length: 99999999999s",
+            "links[0].length",
+            "1 s to 15 h",
+        ),
+    ];
+    for (good, bad, field, allowed) in cases {
+        let path = folder.path().join("request.yaml");
+        assert!(text.contains(good), "{good}");
+        std::fs::write(&path, text.replacen(good, bad, 1)).unwrap();
+        let args = RequestArgs { request: path, ..request("x") };
+        let failure = planned(example("storage-federation.yaml"), args).unwrap_err();
+        assert!(failure.message.contains(field) && failure.message.contains(allowed), "{failure}");
+    }
+}
+
 #[test]
 fn every_example_is_used_here() {
     let mut names: Vec<String> = std::fs::read_dir(example(""))

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use coalloc_common::Span;
+use coalloc_common::{Span, Window};
+use coalloc_net::convert::{span_from_wire, window_to_wire};
 use coalloc_proto::v1;
 
 use super::comparison;
@@ -46,17 +47,28 @@ fn gap(plan: &v1::Plan) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
-/// The RM of each site and the path of each link, one line each, in columns.
+/// The RM of each site and the path of each link, one line each, in columns. A site whose kinds are taken at different
+/// times has a line for each kind.
 #[must_use]
 pub fn body(plan: &v1::Plan) -> String {
     let mut lines: Vec<[String; 3]> = Vec::new();
     for placement in &plan.placements {
-        let amounts = text::amounts(placement.cpus, &placement.others);
-        lines.push([placement.site.clone(), amounts, format!("at {}", placement.at)]);
+        let at = |when: &str| format!("at {}{when}", placement.at);
+        let kinds = kinds(plan, placement);
+        let first = kinds.first().map_or("", |(_, when)| when);
+        if kinds.iter().all(|(_, when)| when == first) {
+            let amounts = text::amounts(placement.cpus, &placement.others);
+            lines.push([placement.site.clone(), amounts, at(first)]);
+            continue;
+        }
+        for (amount, when) in &kinds {
+            lines.push([placement.site.clone(), amount.clone(), at(when)]);
+        }
     }
     for route in &plan.routes {
         let ends = format!("{} -> {}", route.from, route.to);
-        lines.push([ends, text::rate(route.bandwidth_bps), way(route)]);
+        let way = way(route) + &when(route.window.as_ref());
+        lines.push([ends, text::rate(route.bandwidth_bps), way]);
     }
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     let (names, amounts) = (width(0), width(1));
@@ -65,6 +77,31 @@ pub fn body(plan: &v1::Plan) -> String {
         let _ = writeln!(out, "  {name:names$}  {amount:amounts$}  {place}");
     }
     out
+}
+
+/// What is taken at a site, kind by kind, and when, if it is not for the whole of the plan.
+fn kinds(plan: &v1::Plan, placement: &v1::Placement) -> Vec<(String, String)> {
+    let start = plan.window.as_ref().and_then(|window| text::time(window.start.as_ref()));
+    let own = |one: &v1::KindAmount| {
+        let offset = span_from_wire("offset", one.offset.as_ref()?).ok()?;
+        let length = span_from_wire("length", one.length.as_ref()?).ok()?;
+        let window = Window::starting(start?.saturating_add(offset), length)?;
+        Some(window_to_wire(window)).filter(|window| Some(window) != plan.window.as_ref())
+    };
+    let others = placement.others.iter().map(|one| {
+        let window = match one.offset.is_some() || one.length.is_some() {
+            true => own(one),
+            false => placement.window,
+        };
+        (text::amount_of(&one.kind, one.amount), when(window.as_ref()))
+    });
+    let cpus = (text::amount_of("", placement.cpus), when(placement.window.as_ref()));
+    std::iter::once(cpus).chain(others).collect()
+}
+
+/// The window of a part, behind the rest of its line; nothing for a part that has the window of the plan.
+fn when(window: Option<&v1::Window>) -> String {
+    window.map_or_else(String::new, |window| format!(", {}", text::window(Some(window))))
 }
 
 fn way(route: &v1::Route) -> String {

@@ -22,6 +22,19 @@ fn times(plan: &v1::Plan) -> String {
     if segments.windows(2).all(|pair| pair[0].window == pair[1].window) {
         return String::new();
     }
+    // Windows of parts are told with the parts, which is enough while each resource is taken once.
+    let told = plan.placements.iter().any(|site| {
+        site.window.is_some() || site.others.iter().any(|other| other.offset.is_some())
+    }) || plan.routes.iter().any(|route| route.window.is_some());
+    let once = segments.iter().enumerate().all(|(at, one)| {
+        let same = |other: &v1::Segment| {
+            (&other.resource, &other.resource_manager) == (&one.resource, &one.resource_manager)
+        };
+        !segments[..at].iter().any(same)
+    });
+    if told && once {
+        return String::new();
+    }
     let width = segments.iter().map(|segment| segment.resource.len()).max().unwrap_or(0);
     let line = |segment: &v1::Segment| {
         let when = text::window(segment.window.as_ref());

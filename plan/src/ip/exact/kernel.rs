@@ -32,7 +32,7 @@ impl Kernel {
         latency_max: Option<u64>,
         open: impl Fn(u32) -> bool,
     ) -> Option<Vec<u32>> {
-        let class = Class { rate: 0, units: 1, latency_max };
+        let class = Class { rate: 0, units: 1, latency_max, layer: 0 };
         self.row.fill(&self.network, class, from, true, |resource| open(resource >> 1));
         self.row.edges(to)
     }

@@ -4,12 +4,19 @@
 //! The number of a step (its code) is `2 * edge + direction`; flipping the last bit gives the
 //! opposite step. Resources are also numbered by codes: both steps of a shared edge take the even
 //! one.
+//!
+//! Where links have windows of their own, what is free differs from period to period. Then the
+//! network has what is free of each resource in each period, and a layer for each window that links
+//! have: the same edges, with what is free in that window and what steps cost in it. Routes of one
+//! link are searched in its layer, and loads of several links are added up in each period.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{BitsPerSecond, EdgeIndex, LinkDemand, Topology, limits};
+use coalloc_common::{
+    BitsPerSecond, CoAllocation, EdgeIndex, LinkDemand, PartWindow, Topology, limits,
+};
 
-use crate::Route;
 use crate::ip::free_bps;
+use crate::{Instance, Route};
 
 /// Stands for no vertex, no label or no row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -37,8 +44,15 @@ pub(super) struct Step {
 pub(super) struct Network {
     starts: Vec<u32>,
     steps: Vec<Step>,
-    /// What is free of each resource, in bit/s.
+    /// What is free of each resource, in bit/s; with several periods, what is free in each of them,
+    /// see [`Network::periods`].
     pub(super) free: Vec<u64>,
+    /// The number of periods, which is 1 unless links have windows of their own. What is free of a
+    /// resource in a period is at `resource * periods + period`.
+    pub(super) periods: usize,
+    /// For each window that links have, the network in that window. Empty unless links have windows
+    /// of their own; then the network itself serves all of them.
+    layers: Vec<Self>,
     /// What can be free of each resource at most; empty before [`Network::set_capacities`].
     pub(super) most: Vec<u64>,
     /// The resource of each code.
@@ -94,7 +108,46 @@ impl Network {
             let cost = |direction| unit(EdgeIndex(index), direction);
             edge.is_shared() && cost(Direction::AToB) == cost(Direction::BToA)
         });
-        Self { starts, steps, free, most: Vec::new(), resources, reversible, edges_max }
+        Self {
+            starts,
+            steps,
+            free,
+            periods: 1,
+            layers: Vec::new(),
+            most: Vec::new(),
+            resources,
+            reversible,
+            edges_max,
+        }
+    }
+
+    /// The network of an instance, whose links may have windows of their own.
+    pub(super) fn of_instance(instance: &Instance<'_>, edges_max: usize) -> Self {
+        let Instance { topology, request, view, costs } = instance;
+        let layer = |link: usize, view: &FrameView| {
+            Self::new(topology, view, |edge, way| costs.step_unit(link, edge, way), edges_max)
+        };
+        let mut network = layer(0, view);
+        if request.links.iter().all(|link| link.window.is_none()) {
+            return network;
+        }
+        for window in windows(request) {
+            let link = request.links.iter().position(|link| link.window == window).unwrap_or(0);
+            network.layers.push(layer(link, view.during(window)));
+        }
+        network.reversible = network.layers.iter().all(|layer| layer.reversible);
+        let periods = request.periods();
+        let then: Vec<Self> = periods.iter().map(|period| layer(0, view.during(*period))).collect();
+        network.periods = periods.len();
+        network.free = (0..network.free.len())
+            .flat_map(|resource| then.iter().map(move |period| period.free[resource]))
+            .collect();
+        network
+    }
+
+    /// The network in which links of a class are routed.
+    pub(super) fn layer(&self, class: Class) -> &Self {
+        self.layers.get(class.layer).unwrap_or(self)
     }
 
     /// A network of undirected links without a federation: `(a, b, microseconds)` each, by index.
@@ -125,6 +178,8 @@ impl Network {
             starts,
             steps,
             free: Vec::new(),
+            periods: 1,
+            layers: Vec::new(),
             most: Vec::new(),
             resources,
             reversible: true,
@@ -171,6 +226,8 @@ pub(super) struct Class {
     pub(super) units: u64,
     /// The most latency that a route may have, in microseconds, if it is bounded.
     pub(super) latency_max: Option<u64>,
+    /// The layer of the network in which it is routed; 0 unless links have windows of their own.
+    pub(super) layer: usize,
 }
 
 /// A requested link between two requested sites.
@@ -180,26 +237,72 @@ pub(super) struct Link {
     pub(super) to: usize,
     pub(super) class: usize,
     pub(super) rate: u64,
+    /// The first period in which it is wanted, and the end of the last; 0 and 1 unless links have
+    /// windows of their own.
+    pub(super) periods: (usize, usize),
 }
 
-/// The requested links, and their classes. `units` counts a rate in units of rate.
+/// The windows that links have, in the order of the links.
+fn windows(request: &CoAllocation) -> Vec<Option<PartWindow>> {
+    let mut windows = Vec::new();
+    for link in &request.links {
+        if !windows.contains(&link.window) {
+            windows.push(link.window);
+        }
+    }
+    windows
+}
+
+/// The requested links of a request, and their classes. `units` counts a rate in units of rate.
+pub(super) fn links_of(
+    request: &CoAllocation,
+    units: impl Fn(BitsPerSecond) -> u64,
+) -> (Vec<Link>, Vec<Class>) {
+    if request.links.iter().all(|link| link.window.is_none()) {
+        return links(&request.links, units);
+    }
+    let (windows, periods) = (windows(request), request.periods());
+    let layer = |demand: &LinkDemand| {
+        let same = |window: &Option<PartWindow>| *window == demand.window;
+        let layer = windows.iter().position(same).unwrap_or(0);
+        let covers = |period: &Option<PartWindow>| demand.is_wanted_in(*period);
+        let begin = periods.iter().position(covers).unwrap_or(0);
+        let length = periods[begin..].iter().take_while(|period| covers(period)).count();
+        (layer, (begin, begin + length))
+    };
+    classified(&request.links, units, layer)
+}
+
+/// The links without windows of their own, and their classes. `units` counts a rate in units of
+/// rate.
 pub(super) fn links(
     demands: &[LinkDemand],
     units: impl Fn(BitsPerSecond) -> u64,
 ) -> (Vec<Link>, Vec<Class>) {
+    classified(demands, units, |_| (0, (0, 1)))
+}
+
+/// Links and classes. `when` gives the layer and the periods of a link.
+fn classified(
+    demands: &[LinkDemand],
+    units: impl Fn(BitsPerSecond) -> u64,
+    when: impl Fn(&LinkDemand) -> (usize, (usize, usize)),
+) -> (Vec<Link>, Vec<Class>) {
     let mut classes: Vec<Class> = Vec::new();
     let link = |demand: &LinkDemand| {
+        let (layer, periods) = when(demand);
         let class = Class {
             rate: demand.bandwidth.0,
             units: units(demand.bandwidth),
             latency_max: demand.latency_max.map(|max| max.as_us().unsigned_abs()),
+            layer,
         };
         let known = classes.iter().position(|other| *other == class);
         let index = known.unwrap_or_else(|| {
             classes.push(class);
             classes.len() - 1
         });
-        Link { from: demand.from, to: demand.to, class: index, rate: class.rate }
+        Link { from: demand.from, to: demand.to, class: index, rate: class.rate, periods }
     };
     let links = demands.iter().map(link).collect();
     (links, classes)

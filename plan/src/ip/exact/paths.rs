@@ -194,8 +194,9 @@ impl Rows {
         if self.index[slot] == NONE {
             let rate = classes[class].rate;
             let mut row = Row::default();
-            row.fill(network, classes[class], source, away, |resource| {
-                network.free[resource as usize] >= rate
+            let layer = network.layer(classes[class]);
+            row.fill(layer, classes[class], source, away, |resource| {
+                layer.free[resource as usize] >= rate
             });
             self.index[slot] = self.rows.len() as u32;
             self.rows.push(row);

@@ -7,6 +7,9 @@
 //! around what it must avoid, so the bound rises. A link that stays reserves its rate on the
 //! resource, and the others cannot use it. No routes are enumerated. Each branch fixes one pair
 //! (link, resource) for good, so the search ends.
+//!
+//! Loads are counted in each period ([`Network::periods`]). A resource is overloaded if it is in
+//! some period, by the links that are wanted in that period.
 
 use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
@@ -245,19 +248,25 @@ impl Routing {
         if self.total >= self.best_total {
             return true;
         }
-        let Some(resource) = self.overloaded(ground) else {
+        let Some(over) = self.overloaded(ground) else {
             self.best_total = self.total;
             self.best.clear();
             self.best.extend(self.errands.iter().map(|errand| self.paths[errand.link]));
             return true;
         };
-        self.shortages.meet(&ground.network.most, resource, self.load[resource as usize]);
+        let (network, periods) = (ground.network, ground.network.periods);
+        let (resource, period) = ((over / periods) as u32, over % periods);
+        self.shortages.meet(&network.most, resource, self.load[over]);
         let rules = self.rules.len();
         let mut finished = true;
         for index in 0..self.errands.len() {
             let errand = self.errands[index];
             let link = errand.link;
-            if !self.takes(ground, link, resource) || self.is_kept(link, resource) {
+            let (begin, end) = ground.links[link].periods;
+            if !(begin..end).contains(&period)
+                || !self.takes(ground, link, resource)
+                || self.is_kept(link, resource)
+            {
                 continue;
             }
             if !meter.tick() {
@@ -270,15 +279,22 @@ impl Routing {
             }
             // In the next branches this link stays, and the others must do without its share.
             self.rules.push(Rule { link, resource, mark: STAYS });
-            self.kept[resource as usize] += ground.links[link].rate;
-            if self.kept[resource as usize] > ground.network.free[resource as usize] {
-                self.shortages.meet(&ground.network.most, resource, self.kept[resource as usize]);
+            let first = resource as usize * periods;
+            for at in first + begin..first + end {
+                self.kept[at] += ground.links[link].rate;
+            }
+            if self.kept[over] > network.free[over] {
+                self.shortages.meet(&network.most, resource, self.kept[over]);
                 break;
             }
         }
         while self.rules.len() > rules {
             if let Some(rule) = self.rules.pop() {
-                self.kept[rule.resource as usize] -= ground.links[rule.link].rate;
+                let Link { rate, periods: (begin, end), .. } = ground.links[rule.link];
+                let first = rule.resource as usize * periods;
+                for at in first + begin..first + end {
+                    self.kept[at] -= rate;
+                }
             }
         }
         finished
@@ -316,18 +332,22 @@ impl Routing {
             self.marks[rule.resource as usize] |= rule.mark;
         }
         let Self { marks, kept, scratch, shortages, .. } = self;
-        let Network { free, most, .. } = ground.network;
-        scratch.fill(ground.network, ground.classes[link.class], errand.start, true, |resource| {
-            let at = resource as usize;
-            match marks[at] {
-                0 if free[at] >= kept[at].saturating_add(link.rate) => true,
-                0 => {
-                    shortages.meet(most, resource, kept[at].saturating_add(link.rate));
-                    false
-                }
-                STAYS => true,
-                _ => false,
+        let Network { free, most, periods, .. } = ground.network;
+        let class = ground.classes[link.class];
+        let layer = ground.network.layer(class);
+        let (begin, end) = link.periods;
+        scratch.fill(layer, class, errand.start, true, |resource| match marks[resource as usize] {
+            0 => {
+                let first = resource as usize * periods;
+                let short = |at: &usize| free[*at] < kept[*at].saturating_add(link.rate);
+                let Some(at) = (first + begin..first + end).find(short) else {
+                    return *periods == 1 || layer.free[resource as usize] >= link.rate;
+                };
+                shortages.meet(most, resource, kept[at].saturating_add(link.rate));
+                false
             }
+            STAYS => true,
+            _ => false,
         });
         for rule in self.rules.iter().filter(|rule| rule.link == errand.link) {
             self.marks[rule.resource as usize] = 0;
@@ -335,17 +355,21 @@ impl Routing {
         self.scratch.path(errand.end)
     }
 
-    /// The resource whose load exceeds what is free by the most, in bit/s.
-    fn overloaded(&self, ground: RoutingInput<'_>) -> Option<u32> {
+    /// The resource and period whose load exceeds what is free by the most, in bit/s, as an index of
+    /// [`Network::free`].
+    fn overloaded(&self, ground: RoutingInput<'_>) -> Option<usize> {
         let mut worst = None;
         let mut excess = 0;
         for errand in &self.errands {
+            let (begin, end) = ground.links[errand.link].periods;
             for code in self.paths[errand.link].codes() {
-                let resource = ground.network.resource(*code);
-                let over = self.load[resource].saturating_sub(ground.network.free[resource]);
-                if over > excess {
-                    excess = over;
-                    worst = Some(resource as u32);
+                let first = ground.network.resource(*code) * ground.network.periods;
+                for at in first + begin..first + end {
+                    let over = self.load[at].saturating_sub(ground.network.free[at]);
+                    if over > excess {
+                        excess = over;
+                        worst = Some(at);
+                    }
                 }
             }
         }
@@ -371,20 +395,25 @@ impl Routing {
 
     /// Adds a link's rate to its route. True when every load on it still fits.
     fn load_path(&mut self, ground: RoutingInput<'_>, link: usize) -> bool {
-        let rate = ground.links[link].rate;
+        let Link { rate, periods: (begin, end), .. } = ground.links[link];
         let mut fits = true;
         for code in self.paths[link].codes() {
-            let resource = ground.network.resource(*code);
-            self.load[resource] += rate;
-            fits &= self.load[resource] <= ground.network.free[resource];
+            let first = ground.network.resource(*code) * ground.network.periods;
+            for at in first + begin..first + end {
+                self.load[at] += rate;
+                fits &= self.load[at] <= ground.network.free[at];
+            }
         }
         fits
     }
 
     fn unload(&mut self, ground: RoutingInput<'_>, link: usize) {
-        let rate = ground.links[link].rate;
+        let Link { rate, periods: (begin, end), .. } = ground.links[link];
         for code in self.paths[link].codes() {
-            self.load[ground.network.resource(*code)] -= rate;
+            let first = ground.network.resource(*code) * ground.network.periods;
+            for at in first + begin..first + end {
+                self.load[at] -= rate;
+            }
         }
     }
 }

@@ -13,7 +13,7 @@
 //! [`Model::overstepped`] then excludes the plans that exceed it.
 
 use coalloc_common::topology::{Direction, FrameView};
-use coalloc_common::{CoAllocation, EdgeIndex, Topology, VertexIndex};
+use coalloc_common::{CoAllocation, EdgeIndex, PartWindow, Topology, VertexIndex};
 
 use crate::ip::admit::Candidates;
 use crate::ip::{IpOptions, free_bps};
@@ -103,7 +103,9 @@ impl Model {
             model.join(topology, request, link, table);
             model.limit_route(topology, request, options, link, table);
         }
-        model.limit_edges(topology, request, view, &tables);
+        for period in request.periods() {
+            model.limit_edges(topology, request, view.during(period), period, &tables);
+        }
         model
     }
 
@@ -142,15 +144,16 @@ impl Model {
         let Instance { topology, request, view, costs: prices } = instance;
         self.steps.push(self.choices.len());
         let rate = request.links[link].bandwidth;
+        let then = view.during(request.links[link].window);
         let mut table = vec![[usize::MAX; 2]; topology.edges().len()];
         for (number, edge) in topology.edges().iter().enumerate() {
             // There are at most EDGES_MAX edges, so the cast keeps the value.
             let index = EdgeIndex(number as u32);
             for direction in [Direction::AToB, Direction::BToA] {
-                if free_bps(edge, index, direction, view) >= rate.0 {
+                if free_bps(edge, index, direction, then) >= rate.0 {
                     table[number][direction.at()] = self.choices.len();
                     self.choices.push(Choice::Step { link, edge: index, direction });
-                    costs.push(prices.step(index, direction, rate));
+                    costs.push(prices.step(link, index, direction, rate));
                 }
             }
         }
@@ -222,12 +225,14 @@ impl Model {
         }
     }
 
-    /// Eq. (8): one row for both directions of a shared edge, else one for each direction.
+    /// Eq. (8) in one period: one row for both directions of a shared edge, else one for each
+    /// direction.
     fn limit_edges(
         &mut self,
         topology: &Topology,
         request: &CoAllocation,
         view: &FrameView,
+        period: Option<PartWindow>,
         tables: &[StepTable],
     ) {
         for (number, edge) in topology.edges().iter().enumerate() {
@@ -239,7 +244,8 @@ impl Model {
             };
             for lane in lanes {
                 let mut terms = Vec::new();
-                for (link, table) in request.links.iter().zip(tables) {
+                let links = request.links.iter().zip(tables);
+                for (link, table) in links.filter(|(link, _)| link.is_wanted_in(period)) {
                     let columns = lane.iter().map(|direction| table[number][direction.at()]);
                     let columns = columns.filter(|column| *column != usize::MAX);
                     terms.extend(columns.map(|column| (column, link.bandwidth.0)));
@@ -278,6 +284,34 @@ impl Model {
         plan: &Plan,
     ) -> usize {
         let before = self.rows.len();
+        for period in request.periods() {
+            self.overloaded(topology, request, view.during(period), period, plan);
+        }
+        for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
+            let latency: i64 =
+                route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
+            if link.latency_max.is_some_and(|max| latency > max.as_us()) {
+                let columns = |choice: &Choice| match choice {
+                    Choice::Step { link, edge, direction } => {
+                        *link == number && route.contains(&(*edge, *direction))
+                    }
+                    Choice::Place { .. } => false,
+                };
+                self.cut(columns, route.len());
+            }
+        }
+        self.rows.len() - before
+    }
+
+    /// Adds a cut for every capacity that the plan exceeds in one period.
+    fn overloaded(
+        &mut self,
+        topology: &Topology,
+        request: &CoAllocation,
+        view: &FrameView,
+        period: Option<PartWindow>,
+        plan: &Plan,
+    ) {
         let taken = |link: usize, edge: EdgeIndex| {
             plan.routes[link].iter().find(|step| step.0 == edge).map(|step| step.1)
         };
@@ -285,7 +319,10 @@ impl Model {
             let index = EdgeIndex(number as u32);
             for lane in [Direction::AToB, Direction::BToA] {
                 let on = |link: &usize| match taken(*link, index) {
-                    Some(direction) => direction == lane || edge.is_shared(),
+                    Some(direction) => {
+                        request.links[*link].is_wanted_in(period)
+                            && (direction == lane || edge.is_shared())
+                    }
                     None => false,
                 };
                 let links: Vec<usize> = (0..request.links.len()).filter(on).collect();
@@ -302,20 +339,6 @@ impl Model {
                 }
             }
         }
-        for (number, (link, route)) in request.links.iter().zip(&plan.routes).enumerate() {
-            let latency: i64 =
-                route.iter().map(|(edge, _)| topology.edge(*edge).latency.as_us()).sum();
-            if link.latency_max.is_some_and(|max| latency > max.as_us()) {
-                let columns = |choice: &Choice| match choice {
-                    Choice::Step { link, edge, direction } => {
-                        *link == number && route.contains(&(*edge, *direction))
-                    }
-                    Choice::Place { .. } => false,
-                };
-                self.cut(columns, route.len());
-            }
-        }
-        self.rows.len() - before
     }
 
     /// Admits only solutions below this cost from now on. `cost` is in the units of

@@ -29,7 +29,7 @@ fn report() -> Report {
                 site: "a".into(),
                 at: "N0".into(),
                 cpus: 4,
-                others: Vec::new(),
+                ..Default::default()
             }],
             routes: vec![v1::Route {
                 paths: vec!["N0-X1".into(), "S0-X1".into()],

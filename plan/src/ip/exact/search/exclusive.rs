@@ -67,9 +67,14 @@ impl Search<'_, Exclusive> {
     /// Takes over the candidates, except vertices whose edges cannot carry the site's links.
     fn open_candidates(&mut self, demand: &Demand<'_>) {
         for site in 0..demand.wants.len() {
-            let ports = Ports::of(self.links, site);
+            let ports = Ports::of(self.links, site, 0);
+            let later: Vec<Ports> = (1..self.network.periods)
+                .map(|period| Ports::of(self.links, site, period))
+                .collect();
             for vertex in demand.candidates.of(site) {
-                if ports.suffice(self.network, *vertex) {
+                if ports.suffice(self.network, *vertex)
+                    && later.iter().all(|ports| ports.suffice(self.network, *vertex))
+                {
                     self.vertices.push(*vertex);
                     self.own.push((demand.value)(site, *vertex));
                 }
@@ -104,7 +109,8 @@ impl Search<'_, Exclusive> {
                 let link = self.links[*link];
                 let away = link.from == site || self.network.reversible;
                 let table = tables[2 * link.class + usize::from(away)].get_or_insert_with(|| {
-                    nearest(self.network, self.classes[link.class], &marked, away)
+                    let class = self.classes[link.class];
+                    nearest(self.network.layer(class), class, &marked, away)
                 });
                 for at in self.starts[site]..self.starts[site + 1] {
                     match table[self.vertices[at] as usize] {
@@ -136,9 +142,10 @@ impl Search<'_, Exclusive> {
     }
 }
 
-/// What the links of a site require of the edges of any vertex: each link leaves the vertex over
-/// one edge.
+/// What the links of a site require of the edges of any vertex in one period: each link leaves the
+/// vertex over one edge.
 struct Ports {
+    period: usize,
     /// The number of links away from the site, to the site, and both together, each with the least
     /// of their rates.
     away: (u64, u64),
@@ -147,14 +154,15 @@ struct Ports {
 }
 
 impl Ports {
-    fn of(links: &[Link], site: usize) -> Self {
+    fn of(links: &[Link], site: usize, period: usize) -> Self {
         let count = |chosen: &dyn Fn(&Link) -> bool| {
             links
                 .iter()
-                .filter(|link| chosen(link))
+                .filter(|link| (link.periods.0..link.periods.1).contains(&period) && chosen(link))
                 .fold((0, u64::MAX), |(count, rate), link| (count + 1, link.rate.min(rate)))
         };
         Self {
+            period,
             away: count(&|link| link.from == site),
             back: count(&|link| link.to == site),
             both: count(&|link| link.from == site || link.to == site),
@@ -165,16 +173,17 @@ impl Ports {
     /// but not sufficient.
     fn suffice(&self, network: &Network, vertex: u32) -> bool {
         let steps = network.steps(vertex);
+        let free = |resource: u32| network.free[resource as usize * network.periods + self.period];
         let enough = |(links, rate): (u64, u64), away: bool, back: bool| {
             let mut slots = 0;
             links == 0
                 || steps.iter().any(|step| {
                     if away {
-                        slots += network.free[step.out as usize] / rate;
+                        slots += free(step.out) / rate;
                     }
                     // On a shared edge the opposite step uses the same capacity.
                     if back && !(away && step.back == step.out) {
-                        slots += network.free[step.back as usize] / rate;
+                        slots += free(step.back) / rate;
                     }
                     slots >= links
                 })
