@@ -10,13 +10,14 @@
 //! coalloc sim fault --seed 17 --log       one seed, with its transcript
 //! ```
 //!
-//! One seed decides everything: the kind of world ([`Kind`]), [`topology`], [`workload`], [`accidents`], and,
-//! from the same random stream, what happens to every packet. Seeds that found something are kept in
+//! One seed decides everything: the kind of world ([`Kind`]), [`topology`], [`workload`], [`workflows`],
+//! [`accidents`], and, from the same random stream, what happens to every packet. Seeds that found something are kept in
 //! [`corpus`].
 
 mod accidents;
 pub mod corpus;
 mod topology;
+mod workflows;
 mod workload;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,12 +30,13 @@ pub use crate::world::{Counts, Fault};
 use crate::world::{Trace, World};
 
 /// The version of this generator. Raise it with every change after which a seed makes another world: a change
-/// of [`topology`], [`workload`] or [`accidents`], or of where the world draws random numbers. Version 1 was
+/// of [`topology`], [`workload`], [`workflows`] or [`accidents`], or of where the world draws random numbers. Version 1 was
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
-/// ledgers that are made anew, and meddlers. Version 5 has by-server sites. An entry of the [`corpus`] stays under the version that found
+/// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
+/// workflows. An entry of the [`corpus`] stays under the version that found
 /// it, because its seed means another world under any other version. So raising the version ends the replay
 /// of all entries before it.
-pub const GENERATOR: u32 = 5;
+pub const GENERATOR: u32 = 6;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,29 +47,33 @@ pub enum Kind {
     Tree,
     /// Flat or a tree; most reservations are held at one RM after the other.
     Turns,
+    /// Coordinators side by side, RMs of sites and of paths, and users with workflows.
+    Workflows,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Flat, Self::Tree, Self::Turns];
+    pub const ALL: [Self; 4] = [Self::Flat, Self::Tree, Self::Turns, Self::Workflows];
 
     /// The kind that a seed decides.
     #[must_use]
     pub const fn of(seed: u64) -> Self {
         match seed % 4 {
-            0 | 1 => Self::Flat,
+            0 => Self::Workflows,
+            1 => Self::Flat,
             2 => Self::Tree,
             _ => Self::Turns,
         }
     }
 
-    /// The name of the kind in commands: `flat`, `tree` or `turns`.
+    /// The name of the kind in commands: `flat`, `tree`, `turns` or `workflows`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flat => "flat",
             Self::Tree => "tree",
             Self::Turns => "turns",
+            Self::Workflows => "workflows",
         }
     }
 }
@@ -179,7 +185,11 @@ fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
     if twins {
         world.counts.fault(Fault::F10);
     }
-    workload::users(world);
+    if kind == Kind::Workflows {
+        workflows::graph(world);
+        workflows::users(world);
+    }
+    workload::users(world, kind);
     accidents::accidents(world);
     to_rest(world, twins)
 }

@@ -233,6 +233,12 @@ fn outcome(world: &World) -> Result<Outcome, String> {
         return Ok(Outcome::Mixed);
     }
     let demand = &world.clients.demands[0];
+    if let Some(wanted) = demand.follow.first() {
+        return world.has_booked(0, wanted).map(|has| match has {
+            true => Outcome::Done,
+            false => Outcome::Refused,
+        });
+    }
     if let Some(wish) = demand.changes.first() {
         return match wish.outcome {
             Some(ChangeState::Done) => Ok(Outcome::Done),

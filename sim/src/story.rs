@@ -16,6 +16,9 @@
 //!                                                         hold books
 //! change NAME DEMAND                       a change of the demand; `plan` lines after it are its candidates
 //! modify DEMAND NAME                       the demand's user sends that change
+//! follow DEMAND                            `plan` lines after it are what the coordinator's shell plans when
+//!                                          something is reported about the demand
+//! report DEMAND NAME                       the demand's user sends a report of that name
 //! reserve DEMAND | release DEMAND          the demand's user sends the request, or the release
 //! lose WORD A -> B [N]                     loses the next N (default 1) packets of that word from A to B
 //! twice WORD A -> B [N]                    delivers them twice
@@ -42,7 +45,7 @@
 //! A packet takes 10 ms; a sync and planning take no time. Words: Hold, Commit, Abort, Release, Held, Done,
 //! Refused, Resolve, Resolution.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
     Amount, CoordinatorName, RequestId, ResourceId, ResourceKind, RmName, Segment, Span, Window,
@@ -80,14 +83,24 @@ pub(crate) fn set_up(
     Ok((teller.world, teller.demands))
 }
 
+/// What `plan` lines belong to.
+#[derive(Debug, Clone, Copy)]
+enum PlannedPart {
+    /// The last demand.
+    Demand,
+    /// The last change of the last demand.
+    Change,
+    /// What follows from reports about the last demand.
+    Follow,
+}
+
 /// Runs the commands of a script on a world, and keeps the names of its demands.
 struct ScriptRunner {
     world: World,
     demands: BTreeMap<String, usize>,
     last: Option<usize>,
-    /// Do `plan` lines belong to the last change of the last demand? Otherwise they belong to the demand
-    /// itself.
-    last_is_change: bool,
+    /// What `plan` lines belong to.
+    planned: PlannedPart,
     /// Every coordinator of the script. RMs accept all of them from the beginning.
     coordinators: Vec<CoordinatorName>,
 }
@@ -114,7 +127,7 @@ impl ScriptRunner {
             world,
             demands: BTreeMap::new(),
             last: None,
-            last_is_change: false,
+            planned: PlannedPart::Demand,
             coordinators: names.map(CoordinatorName::composed).collect(),
         }
     }
@@ -132,7 +145,7 @@ impl ScriptRunner {
     fn command(&mut self, line: &str) -> LineResult {
         let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let told = ["grc", "lower", "rm", "demand", "change", "plan", "turns", "one-way"];
+        let told = ["grc", "lower", "rm", "demand", "change", "follow", "plan", "turns", "one-way"];
         if !told.contains(&word) {
             self.print(format!("> {}", line.trim()));
         }
@@ -152,6 +165,16 @@ impl ScriptRunner {
                 let wish = changes.iter().position(|wish| wish.id.as_str() == *name);
                 let wish = wish.ok_or_else(|| format!("there is no change {name}"))?;
                 self.world.visit(Visit::Change { demand, wish })?;
+            }
+            "follow" => {
+                self.last = Some(self.known(&words)?);
+                self.planned = PlannedPart::Follow;
+            }
+            "report" => {
+                let demand = self.known(&words)?;
+                let name = words.get(1).ok_or("which report?")?;
+                let report = self.world.add_report(demand, name);
+                self.world.visit(Visit::Report { demand, report })?;
             }
             "reserve" => self.world.visit(Visit::Open(self.known(&words)?))?,
             "release" => self.world.visit(Visit::Release(self.known(&words)?))?,
@@ -278,7 +301,7 @@ impl ScriptRunner {
         let index = self.world.add_demand(demand);
         self.demands.insert((*name).to_owned(), index);
         self.last = Some(index);
-        self.last_is_change = false;
+        self.planned = PlannedPart::Demand;
         Ok(())
     }
 
@@ -286,10 +309,11 @@ impl ScriptRunner {
         let [name, rest @ ..] = words else { return Err("NAME DEMAND".to_owned()) };
         let demand = self.known(rest)?;
         let id = RequestId::composed(*name);
-        let wish = WantedChange { id, candidates: Vec::new(), outcome: None };
+        let wish =
+            WantedChange { id, candidates: Vec::new(), avoid: BTreeSet::new(), outcome: None };
         self.world.clients.demands[demand].changes.push(wish);
         self.last = Some(demand);
-        self.last_is_change = true;
+        self.planned = PlannedPart::Change;
         Ok(())
     }
 
@@ -322,9 +346,13 @@ impl ScriptRunner {
         }
         let candidate = Candidate { segments, order, one_way, ..Candidate::default() };
         let demand = &mut self.world.clients.demands[demand];
-        match demand.changes.last_mut().filter(|_| self.last_is_change) {
-            Some(wish) => wish.candidates.push(candidate),
-            None => demand.candidates.push(candidate),
+        match self.planned {
+            PlannedPart::Change => {
+                let wish = demand.changes.last_mut().ok_or("there is no change")?;
+                wish.candidates.push(candidate);
+            }
+            PlannedPart::Follow => demand.follow.push(candidate),
+            PlannedPart::Demand => demand.candidates.push(candidate),
         }
         Ok(())
     }

@@ -6,9 +6,10 @@
 //! ([`flight`]). The network ([`network`]) loses, doubles, delays and reorders packets as it is set to. Nodes
 //! die at any point of a batch. Users ([`clients`]) ask again until they have an answer. Coordinators may be
 //! children of other coordinators ([`tree`]), and their shells plan what a coordinator wants planned
-//! ([`planning`]). Everything that happens is checked ([`check`]).
+//! ([`planning`]). Workflows are planned by the real planners ([`workflows`]), and change when their users report
+//! what happens to them ([`reports`]). Everything that happens is checked ([`check`]).
 //!
-//! Left out: real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR. The file is long because
+//! Left out: the other real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR. The file is long because
 //! the state of the world, its events and what each of them does are read together.
 
 mod asking;
@@ -25,18 +26,21 @@ pub mod node;
 pub mod operator;
 pub mod planning;
 pub mod print;
+pub mod reports;
 mod rest;
+mod revisions;
 pub mod script;
 pub mod tree;
 pub mod trouble;
 mod watchers;
+pub mod workflows;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use coalloc_common::{CoordinatorName, Reason, RmName, Time, TransactionId};
+use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, Time, TransactionId};
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind,
 };
@@ -51,9 +55,11 @@ pub use self::counts::{Counts, Fault};
 use self::network::{FaultRates, OpenCall, Packet, Question, RandomSource, Rule};
 use self::node::{CrashPoint, DiskSurvival, Finished, Node};
 use self::planning::ShellJob;
+use self::reports::AllFollowing;
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
+use self::workflows::Workflows;
 use crate::engine::Queue;
 
 /// The address of a node: its kind, and its index in [`World::grcs`] or [`World::rms`].
@@ -92,6 +98,8 @@ pub enum Event {
     Planned(Box<ShellJob>),
     /// A user calls, or calls again.
     Visit(Visit),
+    /// The shell of a coordinator, in this life, asks for what follows from the reports about a reservation.
+    Follow { grc: usize, life: u64, reservation: ReservationId },
 }
 
 /// Who waits for the reply that belongs to a token of a coordinator.
@@ -101,6 +109,10 @@ pub enum Waiter {
     User { demand: usize },
     /// The user of this demand, for one of its changes.
     Changer { demand: usize, wish: usize },
+    /// The user of this demand, for one of its reports.
+    Reporter { demand: usize, report: usize },
+    /// The coordinator's own shell, for the change that follows from so many reports about a reservation.
+    Follower { demand: usize, reservation: ReservationId, reports: usize },
     /// An RM or a child coordinator, for the answer to this question.
     Rm { by: Address, ask: u64 },
     /// A parent coordinator, for the answer to this call.
@@ -180,6 +192,10 @@ pub struct World {
     pub waiters: BTreeMap<u64, Waiter>,
     /// The users and their demands.
     pub clients: Clients,
+    /// What the shells know about workflows.
+    pub workflows: Workflows,
+    /// What the shells remember of reservations with reports.
+    following: AllFollowing,
     /// What the checks have recorded so far.
     pub watch: Watch,
     /// The transcript.
@@ -221,6 +237,8 @@ impl World {
             questions: BTreeMap::new(),
             waiters: BTreeMap::new(),
             clients: Clients::default(),
+            workflows: Workflows::default(),
+            following: AllFollowing::new(),
             watch: Watch::default(),
             trace,
             counts: Counts::default(),
@@ -321,7 +339,11 @@ impl World {
         let under_way = |event: &Event| {
             matches!(
                 event,
-                Event::Arrive { .. } | Event::Synced(..) | Event::Planned(_) | Event::Visit(_)
+                Event::Arrive { .. }
+                    | Event::Synced(..)
+                    | Event::Planned(_)
+                    | Event::Visit(_)
+                    | Event::Follow { .. }
             )
         };
         !self.queue.iter().any(under_way)
@@ -367,6 +389,7 @@ impl World {
             Event::Trouble(trouble) => self.trouble(trouble)?,
             Event::Planned(job) => self.job_planned(*job)?,
             Event::Visit(visit) => self.visit(visit)?,
+            Event::Follow { grc, life, reservation } => self.follow_now(grc, life, &reservation)?,
         }
         Ok(true)
     }
@@ -449,7 +472,10 @@ impl World {
         self.troubles.end_process(node);
         self.say_at(node, || "dies".to_owned());
         match node {
-            Address::Grc(index) => self.grcs[index].crash(),
+            Address::Grc(index) => {
+                self.grcs[index].crash();
+                self.forget_following(index);
+            }
             Address::Rm(index) => {
                 self.rms[index].crash();
                 self.subscribers[index].disconnect();
@@ -469,7 +495,11 @@ impl World {
         let what = if reboot { "starts, its machine booted anew" } else { "starts" };
         self.say_at(node, || what.to_owned());
         match node {
-            Address::Grc(index) => self.grcs[index].restart(self.now_us, reboot)?,
+            Address::Grc(index) => {
+                self.grcs[index].restart(self.now_us, reboot)?;
+                self.check_all_reported(index)?;
+                self.follow_all(index);
+            }
             Address::Rm(index) => self.rms[index].restart(self.now_us, reboot)?,
         }
         self.watch.asking.awake(node, self.now_us);

@@ -72,6 +72,8 @@ enum Kind {
     Tree,
     /// Either kind, with most reservations held at one resource manager after the other
     Turns,
+    /// Independent coordinators, and users with workflows who report what happens to them
+    Workflows,
 }
 
 impl From<Kind> for fault::Kind {
@@ -80,6 +82,7 @@ impl From<Kind> for fault::Kind {
             Kind::Flat => Self::Flat,
             Kind::Tree => Self::Tree,
             Kind::Turns => Self::Turns,
+            Kind::Workflows => Self::Workflows,
         }
     }
 }

@@ -357,13 +357,21 @@ impl FateReader<'_> {
                     return None;
                 };
                 let late = match fates[graph.node_of[producer]] {
-                    NodeFate::Stays => false,
+                    NodeFate::Stays => self
+                        .ended_late(producer)
+                        .is_some_and(|end| self.needed_at(*item, placed) < end),
                     NodeFate::Moves => true,
                     NodeFate::EndsAt(end) => self.needed_at(*item, placed) < end,
                 };
                 late.then_some(producer)
             })
         })
+    }
+
+    /// When an activity has ended, if its window was over by then.
+    fn ended_late(&self, activity: usize) -> Option<Time> {
+        let end = self.booked.reported[activity].finished?;
+        (end > self.booked.schedule.activities[activity].window.end()).then_some(end)
     }
 
     /// When a data item has to be there for an activity: at the start of its journey, or of the activity.
@@ -439,7 +447,13 @@ impl FateReader<'_> {
         let is_there = match item.source {
             DataSource::Site(_) => true,
             DataSource::Activity(producer) => match fates[graph.node_of[producer]] {
-                NodeFate::Stays => true,
+                NodeFate::Stays => {
+                    let moves = |one: &usize| fates[graph.node_of[*one]] == NodeFate::Moves;
+                    let late = self.ended_late(producer);
+                    // What nobody waits for any more is history.
+                    late.is_none_or(|end| end <= transfer.window.start())
+                        || !item.consumers.iter().any(moves)
+                }
                 NodeFate::Moves => false,
                 NodeFate::EndsAt(end) => {
                     end <= transfer.window.start() || planted::is(Bug::TransferTooEarly)

@@ -304,6 +304,25 @@ fn an_overrun_prolongs_and_shifts_what_waits_for_its_data() {
     );
 }
 
+/// Found by the fault worlds of the simulator, seed 616 of generator 6.
+#[test]
+fn an_end_after_the_window_shifts_what_waits_for_its_data() {
+    let case = pipeline();
+    let mut life = Life::begin(&case, &SetSearch).expect("a plan");
+    let end = in_slots(life.schedule.activities[0].window).1;
+    life.report(0, ActivityEvent::Finished, end + 4);
+    let new = revised(&case, &life, &order(end + 5));
+    assert_eq!(new.schedule.activities[0], life.schedule.activities[0], "what is over stays");
+    for placed in &new.schedule.activities[1..] {
+        assert!(placed.window.start() >= t(end + 5 + LEAD), "{placed:?}");
+    }
+    let begun = in_slots(life.schedule.activities[1].window).0;
+    life.report(1, ActivityEvent::Started, begun);
+    let order = order(begun.max(end + 5));
+    let error = life.revise(&case, &SetSearch, &order).expect_err("it had no data");
+    assert!(matches!(error, RevisionError::BegunWithoutData { .. }), "{error}");
+}
+
 #[test]
 fn a_set_ends_with_the_last_of_its_activities() {
     let case = pipeline();

@@ -10,7 +10,8 @@ use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, SiteServers};
 use crate::world::World;
 use crate::world::meddling::MEDDLER;
 
-const CAPACITY: u64 = 1_000;
+/// What every RM has of each resource.
+pub(super) const CAPACITY: u64 = 1_000;
 /// What every RM has, counted or by server.
 pub(super) const RESOURCES: [&str; 2] = ["a", "b"];
 /// CPUs of each server of a by-server site.

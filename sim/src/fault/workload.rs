@@ -1,16 +1,16 @@
 //! The users of a world: reservations, changes and releases at any time, some of them repeated; clients that
 //! vanish, and request ids that somebody else uses for another request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::servers::Choice;
 use coalloc_common::{Amount, RequestId, ResourceId, RmName, Segment, Span, Window};
 use coalloc_protocol::coordinator::Candidate;
 use coalloc_protocol::message::ServerWish;
 
-use super::SECOND;
 use super::accidents::is_long;
 use super::topology::{RESOURCES, SERVER_CPUS};
+use super::{Kind, SECOND};
 use crate::world::clients::{Demand, Visit, WantedChange};
 use crate::world::node::WALL_START;
 use crate::world::{Event, World};
@@ -97,10 +97,11 @@ fn order_of(world: &mut World, mut rms: Vec<RmName>) -> Vec<RmName> {
 
 /// Adds the users with their demands. In a tree, half of the demands go to the first coordinator; otherwise
 /// each goes to any coordinator, and names members that this coordinator serves.
-pub(super) fn users(world: &mut World) {
+pub(super) fn users(world: &mut World, kind: Kind) {
     world.clients.planning_us = 50_000;
     world.clients.planning_fails = *world.dice.pick(&[0, 0, 100]);
     let demands = match world.dice.below(4) {
+        _ if kind == Kind::Workflows => world.dice.between(0, 5),
         0..=2 => world.dice.between(2, 12),
         _ => world.dice.between(8, 30),
     };
@@ -170,7 +171,12 @@ fn changes(world: &mut World, demand: usize, names: &[RmName], at_us: i64) {
         });
         let candidates = candidates.collect();
         let id = RequestId::composed(format!("c{number}"));
-        world.clients.demands[demand].changes.push(WantedChange { id, candidates, outcome: None });
+        world.clients.demands[demand].changes.push(WantedChange {
+            id,
+            candidates,
+            avoid: BTreeSet::new(),
+            outcome: None,
+        });
         let change = Event::Visit(Visit::Change { demand, wish: number });
         world.at(later_us, change.clone());
         while world.dice.per_mille(500) {

@@ -105,6 +105,13 @@ pub const ALL: &[Scenario] = &[
         "1s reserve r1\n40s modify r1 c1",
         40_000,
     ),
+    scenario(
+        "report",
+        "something is reported about a reservation, and its shell changes it",
+        &[FLAT, PLAN, "follow r1\n", CHANGED],
+        "1s reserve r1\n40s report r1 p1",
+        40_000,
+    ),
     scenario("release", "of three RMs", &[FLAT, PLAN], "1s reserve r1\n40s release r1", 40_000),
     scenario(
         "release while changing",
@@ -215,6 +222,13 @@ pub(super) fn set_up(scenario: &Scenario, world: World) -> Result<World, String>
                 let demand = demand(name)?;
                 world.at(at_us, Event::Visit(Visit::Release(demand)));
             }
+            ["report", name, report] => {
+                let demand = demand(name)?;
+                let report = world.add_report(demand, report);
+                for again_us in AGAIN_US {
+                    world.at(at_us + again_us, Event::Visit(Visit::Report { demand, report }));
+                }
+            }
             ["modify", name, change] => {
                 let demand = demand(name)?;
                 let wishes = &world.clients.demands[demand].changes;
@@ -241,5 +255,5 @@ pub(super) fn set_up(scenario: &Scenario, world: World) -> Result<World, String>
 /// A user who has had no answer asks again after this time.
 const PATIENCE_US: i64 = 9_000_000;
 
-/// When a change is sent, relative to its act: at once, and again at these times whatever the answer was.
+/// When a change or a report is sent, relative to its act: at once, and again at these times whatever the answer was.
 const AGAIN_US: [i64; 5] = [0, 6_000_000, 30_000_000, 100_000_000, 300_000_000];

@@ -43,6 +43,8 @@ pub struct Watch {
     books_at_once: BTreeSet<TransactionId>,
     /// The RMs that each attempt to mend a change has asked to hold.
     asked_to_mend: BTreeMap<TransactionId, BTreeSet<RmName>>,
+    /// Attempts to go back to an old version that is over by the coordinator's clock: its RMs need not be asked.
+    over: BTreeSet<TransactionId>,
     /// What each child coordinator has promised to its parent, by the parent's transaction.
     pub(super) promised: BTreeSet<(Address, TransactionId)>,
     /// When each hold began, which is when the RM's core stepped it, and how long it lasts, by RM and
@@ -123,6 +125,11 @@ impl Watch {
         self.asked_to_mend.get(txn).is_some_and(|asked| !asked.contains(rm))
     }
 
+    /// Was an RM left out when a change went back to the old version, because all of it was over?
+    pub(super) fn is_over(&self, txn: &TransactionId, rm: &RmName) -> bool {
+        self.over.contains(txn) && self.is_unasked(txn, rm)
+    }
+
     pub(super) fn was_held(&self, rm: usize, txn: &TransactionId) -> bool {
         self.held.contains_key(&(rm, txn.clone())) || self.exempt.is_free(rm, txn)
     }
@@ -134,7 +141,7 @@ impl World {
         let watch = &mut self.watch;
         for record in records {
             match record {
-                CoordinatorRecord::Intent { txn, replaces, candidate, mends, .. } => {
+                CoordinatorRecord::Intent { txn, replaces, candidate, mends, at, .. } => {
                     if !watch.intents.insert(txn.clone()) {
                         if !watch.exempt.is_lost_txn(txn) {
                             return Err(format!("the id {txn} is given twice"));
@@ -144,6 +151,10 @@ impl World {
                     }
                     if mends.is_some() {
                         watch.asked_to_mend.insert(txn.clone(), BTreeSet::new());
+                        let mut old = candidate.segments.values().flatten();
+                        if old.all(|segment| segment.window.end() <= at.wall) {
+                            watch.over.insert(txn.clone());
+                        }
                     }
                     if !candidate.order.is_empty() {
                         watch.orders.insert(txn.clone(), candidate.order.clone());
@@ -214,6 +225,13 @@ impl World {
         for record in records {
             self.model_grc(index, record)?;
             self.watch_levels(index, record)?;
+            if let CoordinatorRecord::Finished { txn, .. } = record
+                && let Some(known) = self.grcs[index].shadow.reservation_of(txn)
+                && known.state == State::Confirmed
+                && known.transaction.as_ref() == Some(txn)
+            {
+                self.check_workflow(index, known)?;
+            }
         }
         self.check_shadow_grc(index)
     }
@@ -414,6 +432,9 @@ impl World {
         if core.reservations().ne(node.shadow.reservations()) {
             return Err(format!("I12: {}: memory and log differ", node.name));
         }
+        if core.reservations().any(|of| core.reports(&of.id) != node.shadow.reports(&of.id)) {
+            return Err(format!("I12: {}: memory and log differ in reports", node.name));
+        }
         if core.unfinished() != node.shadow.unfinished() {
             return Err(format!(
                 "I12: {}: memory and log differ in the number of unfinished transactions",
@@ -472,7 +493,7 @@ impl World {
             // What a lying RM really has does not matter. What counts is whether it said that it booked.
             let exempt = &self.watch.exempt;
             let said = exempt.said_booked(rm, txn) || self.watch.is_unasked(txn, name);
-            let believed = exempt.has_lied(rm, txn) && said;
+            let believed = exempt.has_lied(rm, txn) && said || self.watch.is_over(txn, name);
             if !(believed || booked && content == Some(segments)) {
                 return Err(format!("I6: {id} is confirmed, but {txn} at {name} is {phase:?}"));
             }
@@ -528,11 +549,13 @@ impl World {
             let Some(core) = &node.core else { return Err(format!("{} is down", node.name)) };
             core.check_invariants()?;
             self.check_shadow_grc(index)?;
+            self.check_all_reported(index)?;
             for reservation in core.reservations() {
                 self.check_outcome(reservation)?;
                 if reservation.state == State::Confirmed
                     && let Some(txn) = &reservation.transaction
                 {
+                    self.check_workflow(index, reservation)?;
                     owners.insert(txn.clone(), reservation);
                 }
             }
@@ -577,7 +600,7 @@ impl World {
                     }
                     continue;
                 };
-                if self.watch.exempt.is_free(rm, txn) {
+                if self.watch.exempt.is_free(rm, txn) || self.watch.is_over(txn, name) {
                     continue;
                 }
                 let entry = self.rms[rm].shadow.entries().get(txn);

@@ -1,7 +1,9 @@
 //! Users: each calls a coordinator, and calls again until there is an outcome. Every answer is compared with
 //! earlier answers (I8), and with what the RMs have on disk (I6).
 
-use coalloc_common::{Reason, RequestId, ReservationId, UserName};
+use std::collections::BTreeSet;
+
+use coalloc_common::{Reason, RequestId, ReservationId, UserName, VertexName};
 use coalloc_protocol::conversation::{
     ChangeEnd, ConversationInput, Opening, ReleaseReply, RequestEnd,
 };
@@ -10,6 +12,8 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Token;
 
+use super::reports::UserReport;
+use super::workflows::WantedWorkflow;
 use super::{Address, Event, Fault, Waiter, World, print};
 
 /// One request of one user at one coordinator, with the plans that planning will find.
@@ -34,6 +38,12 @@ pub struct Demand {
     pub lost: bool,
     /// The changes of the reservation, in the order in which the user wants them.
     pub changes: Vec<WantedChange>,
+    /// The workflow that is wanted; then there are no candidates.
+    pub workflow: Option<WantedWorkflow>,
+    /// What the user reports about the reservation, in the order in which it happened.
+    pub reports: Vec<UserReport>,
+    /// What the shell plans when something is reported about a reservation that is no workflow.
+    pub follow: Vec<Candidate>,
 }
 
 /// A change that a user wants.
@@ -41,6 +51,8 @@ pub struct Demand {
 pub struct WantedChange {
     pub id: RequestId,
     pub candidates: Vec<Candidate>,
+    /// Sites that a workflow is to avoid from now on; then there are no candidates.
+    pub avoid: BTreeSet<VertexName>,
     /// The outcome that was reported; `None` also if the change was turned away because the reservation was
     /// released or being changed.
     pub outcome: Option<ChangeState>,
@@ -66,6 +78,9 @@ impl Demand {
             vanished: false,
             lost: false,
             changes: Vec::new(),
+            workflow: None,
+            reports: Vec::new(),
+            follow: Vec::new(),
         }
     }
 
@@ -91,6 +106,10 @@ pub enum Visit {
     Again(usize),
     /// Sends this change, if the reservation's id is known.
     Change { demand: usize, wish: usize },
+    /// Looks at the workflow, and may report something. The report arrives so many microseconds later.
+    Look { demand: usize, late_us: i64, twice: bool },
+    /// Sends this report, if the reservation's id is known.
+    Report { demand: usize, report: usize },
     /// From now on the user wants the reservation released.
     Release(usize),
     /// The user is gone for good, whatever it waits for.
@@ -117,6 +136,8 @@ impl World {
             Visit::Open(demand)
             | Visit::Again(demand)
             | Visit::Change { demand, .. }
+            | Visit::Look { demand, .. }
+            | Visit::Report { demand, .. }
             | Visit::Release(demand)
                 if self.clients.demands[demand].vanished =>
             {
@@ -128,7 +149,8 @@ impl World {
                 known.vanished = true;
                 let waits = known.outcome.is_none()
                     || (known.release && known.outcome == Some(State::Confirmed))
-                    || known.changes.iter().any(|change| change.outcome.is_none());
+                    || known.changes.iter().any(|change| change.outcome.is_none())
+                    || known.reports.iter().any(|report| report.recorded.is_none());
                 if waits {
                     self.counts.fault(Fault::F8);
                 }
@@ -137,6 +159,8 @@ impl World {
             Visit::Open(demand) => self.open(demand),
             Visit::Again(demand) => self.again(demand),
             Visit::Change { demand, wish } => self.change(demand, wish),
+            Visit::Look { demand, late_us, twice } => self.look(demand, late_us, twice),
+            Visit::Report { demand, report } => self.report(demand, report),
             Visit::Release(demand) => {
                 let known = &mut self.clients.demands[demand];
                 known.release = true;
@@ -325,7 +349,7 @@ impl World {
     }
 
     /// Nothing was begun for want of disk space. The same call may succeed later (I17).
-    fn no_room(&mut self, grc: usize) -> Result<(), String> {
+    pub(super) fn no_room(&mut self, grc: usize) -> Result<(), String> {
         self.counts.no_room += 1;
         self.counts.fault(Fault::F4);
         if self.grcs[grc].is_low() {
@@ -406,7 +430,7 @@ impl World {
         known.outcome = Some(reservation.state);
     }
 
-    fn say_user(&mut self, demand: usize, asks: bool, what: &str) {
+    pub(super) fn say_user(&mut self, demand: usize, asks: bool, what: &str) {
         self.say(
             |world| {
                 let known = &world.clients.demands[demand];

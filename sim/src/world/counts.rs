@@ -116,6 +116,28 @@ counts! {
     changed: "answers: changed",
     /// Changes whose users were told that nothing changed.
     unchanged: "answers: not changed",
+    /// Workflows that were planned.
+    workflows: "workflows planned",
+    /// Reports that were acknowledged.
+    reported: "reports acknowledged",
+    /// Reports that were acknowledged once more.
+    reported_again: "reports acknowledged again",
+    /// Reports that reach the coordinator long after what they are about.
+    late_reports: "reports sent late",
+    /// Versions of workflows that were planned because of reports, or to avoid a site.
+    revisions: "versions of workflows planned",
+    /// Revisions that a planner has refused.
+    unrevised: "versions of workflows refused by the planner",
+    /// Reports that contradict one another, or come too late.
+    contradictions: "reports that contradict one another",
+    /// Looks at reports from which no change follows.
+    unchanging: "reports that change nothing",
+    /// Changes after reports that are booked.
+    followed: "changes after reports, done",
+    /// Changes after reports that were refused.
+    not_followed: "changes after reports, refused",
+    /// Changes after reports that had to wait for another change or for disk space.
+    follow_waited: "changes after reports that had to wait",
     /// Bookings at resource managers.
     booked: "bookings",
     /// Bookings that a newer version replaced.

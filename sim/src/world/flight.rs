@@ -203,6 +203,9 @@ impl World {
             },
             Reply::Change(token, Next::Done(end)) => match self.take_waiter(token)? {
                 Waiter::Changer { demand, wish } => self.tell_changer(grc, demand, wish, &end),
+                Waiter::Follower { reservation, reports, .. } => {
+                    self.tell_follower(grc, &reservation, reports, &end)
+                }
                 other => Err(format!("{other:?} is told {end:?}")),
             },
             Reply::ParentHold(token, Next::Done(answer)) => {
@@ -225,8 +228,14 @@ impl World {
                 Waiter::Operator => self.tell_operator(grc, &answer),
                 other => Err(format!("{other:?} is told {answer:?}")),
             },
-            Reply::Report(..) | Reply::Rebook(..) | Reply::Disown(..) => {
-                Err(format!("nobody reports or repairs anything here: {reply:?}"))
+            Reply::Report(token, end) => match self.take_waiter(token)? {
+                Waiter::Reporter { demand, report } => {
+                    self.tell_reporter(grc, demand, report, &end)
+                }
+                other => Err(format!("{other:?} is told {end:?}")),
+            },
+            Reply::Rebook(..) | Reply::Disown(..) => {
+                Err(format!("nobody repairs anything here: {reply:?}"))
             }
         }
     }

@@ -299,6 +299,13 @@ impl World {
         let own = self.watch.model.own_segments(rm, order);
         order.segments.iter().all(|segment| {
             let Some(site) = sites.get(&segment.resource) else { return true };
+            // Whether segments that overlap get servers depends on which servers the others among them get.
+            let beside = |other: &&Segment| {
+                other.resource == segment.resource && other.window.overlaps(segment.window)
+            };
+            if order.segments.iter().filter(beside).count() > 1 {
+                return false;
+            }
             let goes_on = |own: &Segment| {
                 let same = own.resource == segment.resource && own.window.start() <= now;
                 same && own.window.overlaps(segment.window)

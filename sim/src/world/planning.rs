@@ -4,8 +4,8 @@
 //! Planning takes time, and the process may die meanwhile. Then the shell posts the result, or, now and then,
 //! that planning broke off.
 //!
-//! Left out: real planners. The plans of a request were drawn together with its demand. A child coordinator
-//! draws its plan when it is asked ([`tree`](super::tree)).
+//! The plans of a request were drawn together with its demand. A child coordinator draws its plan when it is asked
+//! ([`tree`](super::tree)). Workflows are planned by real planners ([`workflows`](super::workflows)).
 
 use coalloc_common::{Reason, Refusal};
 use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob, PlanTarget, Planned};
@@ -28,18 +28,24 @@ impl World {
     /// A coordinator has one of its callers plan a job.
     pub(super) fn plan(&mut self, grc: usize, job: PlanJob, caller: Caller) -> Result<(), String> {
         let again = job.reservation().is_some();
+        let mut of_change = matches!(caller, Caller::Change(_));
         let takes_us = match self.waiter(caller)? {
             Waiter::User { .. } => self.clients.planning_us,
+            Waiter::Changer { demand, .. } | Waiter::Follower { demand, .. }
+                if self.clients.demands[*demand].workflow.is_some() =>
+            {
+                of_change = false;
+                self.clients.planning_us
+            }
             // The new version is what it was, so nothing is searched.
-            Waiter::Changer { .. } if again => 0,
-            Waiter::Changer { .. } => self.clients.planning_us,
+            Waiter::Changer { .. } | Waiter::Follower { .. } if again => 0,
+            Waiter::Changer { .. } | Waiter::Follower { .. } => self.clients.planning_us,
             Waiter::Parent { .. } => {
                 self.counts.replanned_below += u64::from(again);
                 self.planning_below_us()
             }
             other => return Err(format!("{other:?} is to plan {:?}", job.target)),
         };
-        let of_change = matches!(caller, Caller::Change(_));
         let planned = ShellJob { grc, life: self.grcs[grc].life, job, caller };
         if again && of_change {
             return self.job_planned(planned);
@@ -55,13 +61,28 @@ impl World {
             return Ok(());
         }
         let planned = match self.waiter(caller)?.clone() {
-            Waiter::User { demand } => self.plan_of_request(demand, &job),
-            Waiter::Changer { demand, wish } => self.plan_of_change(demand, wish, &job),
+            Waiter::User { demand } => self.plan_of_request(grc, demand, &job),
+            Waiter::Changer { demand, wish } => self.plan_of_change(grc, demand, wish, &job),
+            Waiter::Follower { demand, reservation, reports } => {
+                let planned = self.plan_following(grc, demand, &reservation, reports);
+                if planned.is_none() && job.reservation().is_none() {
+                    self.waiters.remove(&number(caller));
+                    self.grcs[grc].post(ConversationInput::BrokenOff(job).into());
+                    self.begin(Address::Grc(grc))?;
+                    return self.nothing_follows(grc, &reservation, reports);
+                }
+                planned
+            }
             Waiter::Parent { .. } => Some(self.plan_of_parent(grc, &job)?),
             other => return Err(format!("{other:?} has planned {:?}", job.target)),
         };
         let input = match planned {
             Some(planned) => ConversationInput::Planned { job, planned, caller },
+            // Planning again always has a result.
+            None if job.reservation().is_some() => {
+                let nothing = Refusal::new(Reason::NoRoute, "there is nothing to change any more");
+                ConversationInput::Planned { job, planned: Err(nothing).into(), caller }
+            }
             None => {
                 self.waiters.remove(&number(caller));
                 ConversationInput::BrokenOff(job)
@@ -77,9 +98,13 @@ impl World {
 
     /// The plans of a demand. When it is planned again, they are the same plans, as if the picture had changed,
     /// or now and then none. A search that goes back gives only the plans that no refusal has excluded.
-    fn plan_of_request(&mut self, demand: usize, job: &PlanJob) -> Option<Planned> {
+    fn plan_of_request(&mut self, grc: usize, demand: usize, job: &PlanJob) -> Option<Planned> {
         let candidates = self.clients.demands[demand].candidates.clone();
         let fails = self.dice.per_mille(self.clients.planning_fails);
+        if self.clients.demands[demand].workflow.is_some() {
+            let fails = fails && job.reservation().is_none();
+            return (!fails).then(|| self.plan_workflow(grc, demand, job));
+        }
         if job.reservation().is_none() {
             return (!fails).then(|| some_of(candidates));
         }
@@ -93,7 +118,19 @@ impl World {
         Some(outcome.into())
     }
 
-    fn plan_of_change(&mut self, demand: usize, wish: usize, job: &PlanJob) -> Option<Planned> {
+    fn plan_of_change(
+        &mut self,
+        grc: usize,
+        demand: usize,
+        wish: usize,
+        job: &PlanJob,
+    ) -> Option<Planned> {
+        if self.clients.demands[demand].workflow.is_some() {
+            let id = self.known_id(demand)?;
+            let reports = self.grcs[grc].core.as_ref()?.reports(&id).len();
+            let avoid = self.clients.demands[demand].changes[wish].avoid.clone();
+            return self.plan_revision(grc, &id, reports, &avoid);
+        }
         let candidates = self.clients.demands[demand].changes[wish].candidates.clone();
         if job.reservation().is_some() {
             return Some(Ok(candidates).into());

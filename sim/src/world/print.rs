@@ -4,7 +4,7 @@ use coalloc_common::RmName;
 use coalloc_common::{Segment, Span};
 use coalloc_protocol::conversation::{ChangeEnd, ReleaseReply, RequestEnd};
 use coalloc_protocol::coordinator::{
-    Candidate, CoordinatorRecord, GiveUpReply, MendTarget, Reservation,
+    Candidate, CoordinatorRecord, GiveUpReply, MendTarget, ReportEnd, Reservation,
 };
 use coalloc_protocol::message::{Answer, Cause, Decision, HoldOrder, Message, Resolution};
 use coalloc_protocol::participant::ParticipantRecord;
@@ -140,7 +140,7 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             None => format!("{txn} at {rm} agrees again"),
         },
         CoordinatorRecord::Reported { reservation, report, .. } => {
-            format!("report {} of {reservation}", report.id)
+            format!("report {} of {reservation}: {}", report.id, report.text)
         }
         CoordinatorRecord::Concluded { reservation, refusal, .. } => {
             format!("concluded {reservation}: {refusal}")
@@ -223,6 +223,18 @@ pub fn change_end(end: &ChangeEnd) -> String {
         ChangeEnd::UnderWay(change) => format!("ChangeUnderWay: {change}"),
         ChangeEnd::Spent => "ChangesSpent: no further change is allowed".to_owned(),
         ChangeEnd::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
+    }
+}
+
+/// What a report is answered with, in the transcript.
+pub fn report_end(end: &ReportEnd) -> String {
+    match end {
+        ReportEnd::Recorded(number) => format!("Recorded: number {number}"),
+        ReportEnd::DiskFull => DISK_FULL.to_owned(),
+        ReportEnd::OtherContent => OTHER_CONTENT.to_owned(),
+        ReportEnd::Unknown => UNKNOWN.to_owned(),
+        ReportEnd::Spent => "ReportsSpent: no further report is allowed".to_owned(),
+        ReportEnd::NotConfirmed(known) => format!("NotConfirmed: {}", reservation(known)),
     }
 }
 

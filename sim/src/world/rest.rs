@@ -4,12 +4,13 @@ use coalloc_protocol::coordinator::Reservation;
 use coalloc_protocol::participant::Phase;
 
 use super::World;
-use super::clients::Demand;
 
 impl World {
     /// Is everything ended, and does every user know the outcome?
     pub fn is_quiet(&self) -> bool {
-        self.are_nodes_quiet() && self.clients.demands.iter().all(Demand::is_content)
+        self.are_nodes_quiet()
+            && self.clients.demands.iter().all(|of| of.is_content() && of.has_reported())
+            && self.is_nothing_followed()
     }
 
     /// Is nothing unfinished or held, and is no node down?
@@ -49,11 +50,14 @@ impl World {
             }
         }
         for (index, demand) in self.clients.demands.iter().enumerate() {
-            if !demand.is_content() {
+            if !demand.is_content() || !demand.has_reported() {
                 why.push(format!(
                     "the user of demand {index} does not know the outcome: {demand:?}"
                 ));
             }
+        }
+        if !self.is_nothing_followed() {
+            why.push("a shell asks for what follows from reports".to_owned());
         }
         why.join("; ")
     }

@@ -12,7 +12,7 @@ use coalloc_protocol::conversation::{
 };
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
-    DisownReply, MessageKind, Reply, Ticket,
+    DisownReply, MessageKind, Reply, Report, ReportEnd, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, Resolution, Token};
 use coalloc_sim::world::script::coordinator_point;
@@ -109,6 +109,11 @@ fn reply_text(reply: &Reply) -> String {
         Reply::ParentHold(_, Next::Done(reply)) | Reply::ParentEnd(_, reply) => parent(reply),
         Reply::ParentHold(_, Next::Plan(_)) => "to be planned".to_owned(),
         Reply::Disown(_, DisownReply::Released) => "released".to_owned(),
+        Reply::Report(_, ReportEnd::Recorded(number)) => format!("recorded as number {number}"),
+        Reply::Report(_, ReportEnd::NotConfirmed(known)) => {
+            format!("not confirmed: {:?}", known.state)
+        }
+        Reply::Report(_, end) => format!("{end:?}"),
         Reply::Request(_, Next::Plan(job)) if job.reservation().is_some() => "Replan".to_owned(),
         other => format!("{other:?}").chars().take_while(|c| c.is_alphanumeric()).collect(),
     }
@@ -141,6 +146,13 @@ fn resolve(rm: &str) -> CoordinatorInput {
 
 fn released() -> CoordinatorInput {
     CoordinatorInput::Release { reservation: reservation(), token: Token::new(8) }
+}
+
+fn reported() -> CoordinatorInput {
+    let (id, content) = (RequestId::composed("p1"), "c".to_owned());
+    let report = Report { id, content, text: "it has ended".to_owned() };
+    let (by, token) = (UserName::composed("alice"), Token::new(9));
+    CoordinatorInput::Report { reservation: reservation(), report, by, token }
 }
 
 /// Every state, and a coordinator that has reached it.
@@ -228,6 +240,7 @@ pub(crate) fn table() -> String {
         ("Commit to b is lost", step(lost(MessageKind::Commit), 50)),
         ("b asks (Resolve)", step(resolve("b"), 50)),
         ("an RM that is none of it asks", step(resolve("c"), 50)),
+        ("a report of the user", step(reported(), 50)),
         ("Release by the user", step(released(), 50)),
         ("8 s later", step(CoordinatorInput::Tick, 8_000)),
         ("restart", Box::new(|grc: &mut Grc| grc.restart(at(60)))),
