@@ -317,6 +317,11 @@ pub const WORKFLOW_KEPT_LEAD: Span = Span::from_secs(2);
 pub const REVISION_PAUSE: Span = Span::from_millis(50);
 /// Longest such backoff.
 pub const REVISION_PAUSE_MAX: Span = Span::from_secs(5);
+/// First backoff before a revision is tried again that was refused because a resource manager did not answer; it doubles
+/// each time.
+pub const REVISION_RETRY: Span = Span::from_secs(5);
+/// Longest such backoff. Each try counts as a change: with this one, [`CHANGES_MAX`] changes last two weeks.
+pub const REVISION_RETRY_MAX: Span = Span::from_secs(300);
 /// Longest planning of one workflow.
 pub const WORKFLOW_PLANNING_MAX: Span = Span::from_secs(5);
 /// Placements that a workflow's planning takes at normal priority: about 50 ms. A planning that needs more goes on

@@ -309,6 +309,44 @@ async fn a_report_is_followed_by_the_next_process() {
     assert_eq!(again.revision.unwrap().state(), RevisionState::Done);
 }
 
+/// The resource manager of a running activity does not answer, so the activity cannot be prolonged. Once the resource
+/// manager answers again, the report is followed without being sent again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_is_followed_when_a_silent_resource_manager_answers_again() {
+    let federation = start(v1::TaskMode::Distributed).await;
+    let (id, workflow) = pipeline("s");
+    eventually("it is booked", || async {
+        submit(&federation, &id, &workflow).await.is_ok_and(|receipt| receipt.confirmed)
+    })
+    .await;
+    begun(&federation, &id, "read").await;
+    let receipt = get(&federation, &id).await;
+    let rm = format!("crm-{}", placed(&receipt, "read").site);
+    federation.pause(&rm);
+    let until = Timestamp { seconds: end_s(placed(&receipt, "read")) + 100, nanos: 0 };
+    let longer = v1::ReportActivityRequest {
+        until: Some(until),
+        ..report(&id, 1, "read", Event::NeedsUntil)
+    };
+    let (mut caller, wire) = (client(&federation), longer.clone());
+    let call = tokio::spawn(async move { caller.report_activity(wire).await });
+    eventually("the first try has failed", || async {
+        let known = federation.get(&id).await.unwrap();
+        known.change.is_some_and(|change| change.refusal.is_some())
+    })
+    .await;
+    federation.resume(&rm);
+    let answer = call.await.unwrap().unwrap().into_inner();
+    assert_eq!((answer.revision.unwrap().state(), answer.version), (RevisionState::Refused, 1));
+    eventually("the report is followed", || async { get(&federation, &id).await.version == 2 })
+        .await;
+    eventually("nothing is left of the version before", || async {
+        live(&federation).await == planned(get(&federation, &id).await.plan.as_ref().unwrap())
+    })
+    .await;
+    verified(&federation, &id, &workflow).await;
+}
+
 fn revision(id: &str, number: u32) -> v1::ReviseWorkflowRequest {
     v1::ReviseWorkflowRequest {
         id: id.to_owned(),

@@ -5,7 +5,8 @@
 //! that are there by then. When another change is under way, or planning is busy, the task tries again after a backoff.
 //! A restart of the coordinator looks at every booked workflow with reports once more ([`GrcService::follow_reports`]).
 //!
-//! A revision that was refused is not tried again before something new is reported, or somebody asks for it.
+//! A revision that was refused because somebody did not answer is tried again by the same task. One that was refused for
+//! another reason is not tried again before something new is reported, or somebody asks for it.
 //!
 //! Left out: what a revision changes, see [`super::revision`].
 
@@ -14,9 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::workflow::{ActivityEvent, ActivityReport};
 use coalloc_common::{
-    ActivityName, InvalidField, Reason, RequestId, ReservationId, Time, UserName, limits,
+    ActivityName, InvalidField, Reason, RequestId, ReservationId, Span, Time, UserName, limits,
 };
-use coalloc_net::convert::{refusal_to_wire, time_from_wire, user_name, window_from_wire};
+use coalloc_net::convert::{
+    refusal_from_wire, refusal_to_wire, time_from_wire, user_name, window_from_wire,
+};
 use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_protocol::conversation::ChangeEnd;
@@ -24,7 +27,7 @@ use coalloc_protocol::coordinator::{
     Change, ChangeState, ChangeTicket, Coordinator, CoordinatorInput, Report, ReportEnd,
     Reservation,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tonic::Status;
 
 use super::revision::{RevisionJobs, RevisionWish};
@@ -37,37 +40,71 @@ use crate::views::workflow;
 /// The ids of changes that follow reports begin with this; clients may not use such ids.
 pub(crate) const REPORTS: &str = "reports-";
 
+/// Reasons of refusals that pass by themselves: a resource manager did not answer, its disk was full, or a process was
+/// restarted.
+const PASSING: [Reason; 5] = [
+    Reason::CoordinatorRestarted,
+    Reason::TimedOut,
+    Reason::Unreachable,
+    Reason::Expired,
+    Reason::DiskFull,
+];
+
 /// Who waits for the revision of which workflow. An entry is there while a task revises that workflow.
 #[derive(Debug, Clone, Default)]
 pub struct RevisionQueue {
-    waiting: Arc<Mutex<BTreeMap<ReservationId, Vec<oneshot::Sender<v1::WorkflowRevision>>>>>,
+    entries: Arc<Mutex<BTreeMap<ReservationId, RevisionEntry>>>,
 }
 
-type Waiting<'a> =
-    MutexGuard<'a, BTreeMap<ReservationId, Vec<oneshot::Sender<v1::WorkflowRevision>>>>;
+#[derive(Debug, Default)]
+struct RevisionEntry {
+    waiting: Vec<oneshot::Sender<v1::WorkflowRevision>>,
+    /// Ends the backoff of the task.
+    wake: Arc<Notify>,
+}
 
 impl RevisionQueue {
-    fn waiting(&self) -> Waiting<'_> {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<ReservationId, RevisionEntry>> {
         // Every change below leaves the map consistent, so a panic elsewhere does not matter.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds one that waits. True: nobody revises this workflow yet, so the caller has to.
     fn join(&self, id: &ReservationId, waiter: oneshot::Sender<v1::WorkflowRevision>) -> bool {
-        let mut waiting = self.waiting();
-        let is_new = !waiting.contains_key(id);
-        waiting.entry(id.clone()).or_default().push(waiter);
+        let mut entries = self.entries();
+        let is_new = !entries.contains_key(id);
+        let entry = entries.entry(id.clone()).or_default();
+        entry.waiting.push(waiter);
+        entry.wake.notify_one();
         is_new
     }
 
-    /// Takes those that wait. `None`: nobody does, and the entry is gone.
-    fn take(&self, id: &ReservationId) -> Option<Vec<oneshot::Sender<v1::WorkflowRevision>>> {
-        let mut waiting = self.waiting();
-        let of = waiting.get_mut(id).map(std::mem::take).filter(|of| !of.is_empty());
-        if of.is_none() {
-            waiting.remove(id);
+    /// Takes those that wait.
+    fn take(&self, id: &ReservationId) -> Vec<oneshot::Sender<v1::WorkflowRevision>> {
+        let mut entries = self.entries();
+        entries.get_mut(id).map(|entry| std::mem::take(&mut entry.waiting)).unwrap_or_default()
+    }
+
+    /// Removes the entry, unless somebody waits again. True: it is gone.
+    fn end(&self, id: &ReservationId) -> bool {
+        let mut entries = self.entries();
+        let is_idle = entries.get(id).is_none_or(|entry| entry.waiting.is_empty());
+        if is_idle {
+            entries.remove(id);
         }
-        of
+        is_idle
+    }
+
+    /// Waits until somebody joins, or for this long.
+    async fn pause(&self, id: &ReservationId, pause: Span) {
+        let wake = self.entries().get(id).map(|entry| Arc::clone(&entry.wake));
+        let joined = async {
+            if let Some(wake) = wake {
+                wake.notified().await;
+            }
+        };
+        // Whether somebody joined or the time is over makes no difference.
+        let _ = tokio::time::timeout(pause.to_std(), joined).await;
     }
 }
 
@@ -82,7 +119,7 @@ struct EntryGuard<'a> {
 impl Drop for EntryGuard<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            self.queue.waiting().remove(self.id);
+            self.queue.entries().remove(self.id);
         }
     }
 }
@@ -217,17 +254,38 @@ impl GrcService {
         outcome.await
     }
 
-    /// Revises a workflow by its reports until nobody waits for that any more.
+    /// Revises a workflow by its reports until nobody waits for that any more. A revision that was refused for a cause
+    /// that passes is tried again, with a growing backoff, until it has another outcome or the workflow is over.
     async fn revise_until_done(&self, id: &ReservationId) {
         let mut guard = EntryGuard { queue: &self.revisions, id, ended: false };
-        while let Some(waiting) = self.revisions.take(id) {
+        let mut pause = limits::REVISION_RETRY;
+        loop {
+            let waiting = self.revisions.take(id);
             let revision = self.revise_by_reports(id).await;
             for waiter in waiting {
                 // The caller may be gone.
                 let _ = waiter.send(revision.clone());
             }
+            if will_pass(&revision) && !self.is_over(id).await {
+                self.revisions.pause(id, pause).await;
+                pause = pause.saturating_mul(2).min(limits::REVISION_RETRY_MAX);
+                continue;
+            }
+            pause = limits::REVISION_RETRY;
+            if self.revisions.end(id) {
+                guard.ended = true;
+                return;
+            }
         }
-        guard.ended = true;
+    }
+
+    /// Is a workflow over, or not booked, or this process stopping?
+    async fn is_over(&self, id: &ReservationId) -> bool {
+        let version = self.booked_version(id.as_str()).await;
+        let window = version.ok().and_then(|version| version.plan.window);
+        let window = window_from_wire("window", window.as_ref()).ok();
+        self.handle.is_stopping()
+            || window.is_none_or(|window| window.end() <= self.handle.now().wall)
     }
 
     /// After a start: looks once more at all booked workflows with reports.
@@ -248,10 +306,11 @@ impl GrcService {
     /// Follows all reports of a workflow that are there. Returns what came of it.
     async fn revise_by_reports(&self, id: &ReservationId) -> v1::WorkflowRevision {
         let mut pause = limits::REVISION_PAUSE;
+        let mut tried = None;
         loop {
-            match self.try_to_revise(id).await {
+            match self.try_to_revise(id, &mut tried).await {
                 Ok(Some(revision)) => return revision,
-                // Another change is under way.
+                // This change or another one is under way.
                 Ok(None) => {}
                 Err(status) if is_passing(&status) && !self.handle.is_stopping() => {
                     tracing::info!(reservation = %id, %status, "revising a workflow is tried again");
@@ -268,10 +327,11 @@ impl GrcService {
         }
     }
 
-    /// Tries once. `None`: another change is under way.
+    /// Tries once, or looks what has become of the change that was tried. `None`: a change is under way.
     async fn try_to_revise(
         &self,
         id: &ReservationId,
+        tried: &mut Option<RequestId>,
     ) -> Result<Option<v1::WorkflowRevision>, Status> {
         let nothing = v1::WorkflowRevision {
             state: v1::RevisionState::Nothing.into(),
@@ -292,7 +352,8 @@ impl GrcService {
             if change.is_under_way() {
                 return Ok(None);
             }
-            if let Some(refused) = refused_for_good(change) {
+            let was_tried = tried.as_ref() == Some(&change.id);
+            if let Some(refused) = refusal_of(change).filter(|one| was_tried || !will_pass(one)) {
                 return Ok(Some(refused));
             }
         }
@@ -306,13 +367,16 @@ impl GrcService {
             change: change.clone(),
             content: "follows the reports".to_owned(),
         };
+        *tried = Some(change.clone());
         let mut jobs = RevisionJobs::new(self, id, &wish);
         match converse(&self.handle, &self.pauses, ticket, &mut jobs).await? {
             ChangeEnd::UnderWay(_) => Ok(None),
             ChangeEnd::NotConfirmed(_) | ChangeEnd::Unknown => Ok(Some(nothing)),
             end => {
                 let known: Box<Reservation> = self.change_end(end, id, &change)?;
-                Ok(Some(workflow::revision(&known).unwrap_or(nothing)))
+                let revision = workflow::revision(&known).unwrap_or(nothing);
+                // While somebody has not acknowledged the end of an attempt, there is no outcome yet.
+                Ok(Some(revision).filter(|one| one.state() != v1::RevisionState::UnderWay))
             }
         }
     }
@@ -335,11 +399,16 @@ fn refused(refusal: v1::Refusal, change_id: String) -> v1::WorkflowRevision {
     }
 }
 
-/// The outcome of a change that was refused for another reason than a restart of this coordinator.
-fn refused_for_good(change: &Change) -> Option<v1::WorkflowRevision> {
+/// The outcome of a change that was refused; `None` for all other changes.
+fn refusal_of(change: &Change) -> Option<v1::WorkflowRevision> {
     let refusal = change.refusal.as_ref().filter(|_| change.state == ChangeState::Refused)?;
-    let for_good = refusal.reason != Reason::CoordinatorRestarted;
-    for_good.then(|| refused(refusal_to_wire(refusal), change.id.to_string()))
+    Some(refused(refusal_to_wire(refusal), change.id.to_string()))
+}
+
+/// Was a revision refused for a cause that passes by itself?
+fn will_pass(revision: &v1::WorkflowRevision) -> bool {
+    let refusal = revision.refusal.as_ref().and_then(|refused| refused.refusal.as_ref());
+    refusal.is_some_and(|refusal| PASSING.contains(&refusal_from_wire(refusal).reason))
 }
 
 /// A report, checked against the version that is booked, but for the sites that it excludes.
