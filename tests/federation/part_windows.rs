@@ -313,7 +313,9 @@ async fn a_parent_plans_windows_of_parts_across_its_children() {
         let expected = [one(path, 800_000_000, 0, 2 * HOUR)];
         assert_eq!(booked(&tree, nrm, &from).await, expected);
     }
-    let rival = tree.reserve("rival", request.clone()).await;
+    let mut rival = request.clone();
+    rival.sites[1].cpus = 40;
+    let rival = tree.reserve("rival", rival).await;
     assert_eq!(rival.state(), State::Failed);
     let window = rival.refusal.unwrap().window.unwrap();
     assert_eq!((window.start, window.end), (Some(from), after(&from, HOUR)), "the first period");
