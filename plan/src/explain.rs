@@ -80,11 +80,6 @@ impl<'a> Case<'a> {
         Self { topology, request, view, route_edges: options.route_edges(), candidates, work }
     }
 
-    /// The same case, with the sites where another case has them.
-    fn placed_as(self, other: &Self) -> Self {
-        Self { candidates: other.candidates.clone(), ..self }
-    }
-
     fn lane(&self, edge: EdgeIndex, way: Direction) -> Lane {
         if self.topology.edge(edge).is_shared() { (edge, Direction::AToB) } else { (edge, way) }
     }
@@ -141,8 +136,8 @@ pub fn bottleneck(
     if !request.has_part_windows() {
         return sites::bottleneck(&case).or_else(|| of_paths(&case));
     }
-    let part = binding_part(&case, options);
-    part.map(|(_, _, found)| found).or_else(|| sites::bottleneck(&case))
+    let part = |of: Statement| Some(binding_part(&case, options, of)?.2);
+    part(at_sites).or_else(|| sites::bottleneck(&case)).or_else(|| part(on_paths))
 }
 
 /// What binds on paths.
@@ -154,17 +149,31 @@ fn of_paths(case: &Case<'_>) -> Option<Bottleneck> {
     links::bottleneck(case).or_else(|| cuts::bottleneck(case))
 }
 
+/// A statement about what a request with windows of its parts wants throughout one of them. The second
+/// case is that of the whole request.
+type Statement = fn(Case<'_>, &Case<'_>) -> Option<Bottleneck>;
+
+fn at_sites(part: Case<'_>, _whole: &Case<'_>) -> Option<Bottleneck> {
+    sites::bottleneck(&part)
+}
+
+/// Links end where each site has everything in all of its windows. So the sites of the whole request
+/// must have places of their own.
+fn on_paths(part: Case<'_>, whole: &Case<'_>) -> Option<Bottleneck> {
+    let candidates = whole.candidates.clone();
+    of_paths(&Case { candidates, ..part })
+}
+
 /// Of a request whose parts have windows of their own: what is wanted throughout the first window in
-/// which something binds, what is free in that window, and what binds. Links end where each site has
-/// everything in all of its windows.
+/// which something binds by this statement, what is free in that window, and what binds.
 fn binding_part<'a>(
     whole: &Case<'a>,
     options: &IpOptions,
+    of: Statement,
 ) -> Option<(CoAllocation, &'a FrameView, Bottleneck)> {
     whole.request.part_windows().into_iter().find_map(|window| {
         let (part, then) = (whole.request.throughout(window), whole.view.during(Some(window)));
-        let alone = Case::new(whole.topology, &part, then, options);
-        let found = sites::bottleneck(&alone).or_else(|| of_paths(&alone.placed_as(whole)))?;
+        let found = of(Case::new(whole.topology, &part, then, options), whole)?;
         Some((part, then, found))
     })
 }
@@ -216,14 +225,19 @@ fn explain_parts(
     };
     for (seen, beyond) in [(&empty, true), (now, false)] {
         let whole = Case::new(topology, request, seen, options);
-        if let Some((part, then, found)) = binding_part(&whole, options) {
+        if let Some((part, then, found)) = binding_part(&whole, options, at_sites) {
+            return tell(&Case::new(topology, &part, then, options), refusal, found, beyond);
+        }
+        if let Some(found) = sites::bottleneck(&whole) {
+            return tell(&whole, refusal, found, beyond);
+        }
+        if let Some((part, then, found)) = binding_part(&whole, options, on_paths) {
             return tell(&Case::new(topology, &part, then, options), refusal, found, beyond);
         }
     }
-    match (bottleneck(topology, request, now, options), refusal.reason) {
-        (Some(found), _) => Refusal { bottleneck: Some(Box::new(found)), ..refusal },
-        (None, Reason::NoRoute) => Refusal { detail: words::combination(request, view), ..refusal },
-        (None, _) => refusal,
+    match refusal.reason {
+        Reason::NoRoute => Refusal { detail: words::combination(request, view), ..refusal },
+        _ => refusal,
     }
 }
 

@@ -219,6 +219,18 @@ mod tests {
     }
 
     #[test]
+    fn windows_of_parts_are_lowered_each_by_itself_and_periods_by_longer_refusals() {
+        let (topology, frame) = (topology(), window(0, 180));
+        let mut view = FrameView::empty_federation(&topology, frame);
+        let part = |from, to| FrameView::empty_federation(&topology, window(from, to));
+        view.parts = vec![part(0, 60), part(60, 120), part(0, 120), part(120, 180)];
+        let refusals = [0, 1].map(|_| short("crm-A", "A", window(0, 120), 7));
+        believe(&topology, &refusals, believed(Solver::Exact), &mut view);
+        let free: Vec<u64> = view.parts.iter().map(|part| part.free_cpus[0].0).collect();
+        assert_eq!((view.free_cpus[0].0, free), (7, vec![7, 7, 7, 100]));
+    }
+
+    #[test]
     fn another_rm_another_reason_or_no_amount_says_nothing() {
         let frame = window(0, 60);
         let other = [0, 1].map(|_| short("crm-B", "A", frame, 7));

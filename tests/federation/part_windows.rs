@@ -92,7 +92,9 @@ async fn each_part_is_booked_in_its_own_window_and_the_rest_is_free_for_others()
     let short = federation.reserve("short", later(&from, 600, 10, 300, 600)).await;
     assert_eq!(short.state(), State::Failed);
     // Another stage-in at the same time is refused for the window of its link.
-    let rival = federation.reserve("rival", without_storage(stage_in(from))).await;
+    let mut rival = without_storage(stage_in(from));
+    rival.sites[1].cpus = 40;
+    let rival = federation.reserve("rival", rival).await;
     let refusal = rival.refusal.unwrap();
     assert_eq!(refusal.window.unwrap().end, after(&from, HOUR), "{refusal:?}");
     assert_eq!((refusal.reason(), refusal.resource.as_str()), (Reason::NoRoute, "A-B"));
@@ -311,7 +313,9 @@ async fn a_parent_plans_windows_of_parts_across_its_children() {
         let expected = [one(path, 800_000_000, 0, 2 * HOUR)];
         assert_eq!(booked(&tree, nrm, &from).await, expected);
     }
-    let rival = tree.reserve("rival", request.clone()).await;
+    let mut rival = request.clone();
+    rival.sites[1].cpus = 40;
+    let rival = tree.reserve("rival", rival).await;
     assert_eq!(rival.state(), State::Failed);
     let window = rival.refusal.unwrap().window.unwrap();
     assert_eq!((window.start, window.end), (Some(from), after(&from, HOUR)), "the first period");

@@ -26,7 +26,7 @@ pub fn check(
         let (part, then) = (request.throughout(window), view.during(Some(window)));
         let alone = || Case::new(topology, &part, then, options);
         let holds = |case| check_in(case, stated).is_ok();
-        if holds(alone()) || holds(alone().placed_as(&whole)) {
+        if holds(alone()) || holds(Case { candidates: whole.candidates.clone(), ..alone() }) {
             return Ok(());
         }
     }
