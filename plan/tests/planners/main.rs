@@ -21,3 +21,4 @@ mod revise;
 mod samcra;
 mod shared;
 mod workflow;
+mod workflow_refusals;
