@@ -73,6 +73,7 @@ pub(crate) fn workflows(bytes: &[u8]) -> bool {
         graph: &parsed.graph,
         slot: limits::WORKFLOW_SLOT,
         options: options.options,
+        kept: None,
     };
     let stop = AtomicBool::new(false);
     let budget = Budget { nodes: 1_000, solver_time: Span::ZERO, stop: &stop };
