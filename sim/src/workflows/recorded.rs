@@ -9,7 +9,7 @@
 //! Left out: reading files, which the command line does.
 
 use coalloc_common::workflow::{DataSource, Workflow};
-use coalloc_common::{BitsPerSecond, Time};
+use coalloc_common::{BitsPerSecond, Time, limits};
 
 use super::generator::{channels, draw, draw_percent, draw_sets};
 use super::settings::{RecordedSettings, WorkloadSettings};
@@ -38,7 +38,8 @@ impl<'a> RecordedWorkflow<'a> {
         ready: Time,
     ) -> Workflow {
         let mut copy = self.workflow.clone();
-        copy.deadline = ready.saturating_add(copy.deadline.since(copy.ready));
+        // The earliest possible one; the world sets it by the critical path.
+        copy.deadline = ready.saturating_add(limits::DURATION_MIN);
         copy.ready = ready;
         copy.sync_sets = Vec::new();
         for level in &self.levels {
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn a_share_of_each_level_is_synchronous_and_the_rest_is_as_recorded() {
         let settings = WorkloadSettings::default();
-        let template = Generator::new(&settings, None, 3).draw_next().workflow;
+        let mut template = Generator::new(&settings, None, 3).draw_next().workflow;
+        template.deadline = Time::from_us(7 * 86_400_000_000);
         let levels = levels(&template);
         for item in &template.data {
             let DataSource::Activity(from) = item.source else { unreachable!("all are made") };
@@ -110,6 +112,8 @@ mod tests {
             let copy = recorded.draw(&mut random, &settings, Time::from_us(7_000_000));
             assert!(WorkflowGraph::new(&copy).is_ok());
             assert_eq!(copy.ready, Time::from_us(7_000_000));
+            // A recorded file has a deadline of days, which must not replace that of the settings.
+            assert_eq!(copy.deadline.since(copy.ready), limits::DURATION_MIN);
             assert_eq!((&copy.activities, &copy.data), (&template.activities, &template.data));
             let in_sets: usize = copy.sync_sets.iter().map(Vec::len).sum();
             // A rest of one member makes no set.
