@@ -43,3 +43,4 @@ mod tree_changes;
 mod trees;
 mod watch;
 mod workflows;
+mod workflows_simulated;

@@ -21,13 +21,13 @@ use crate::harness::{Federation, eventually, free_port, seconds_from_now};
 /// Largest message that tests send and accept.
 const BYTES: usize = 16 << 20;
 
-fn elgl() -> v1::FederationFile {
+pub(super) fn elgl() -> v1::FederationFile {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/federations/elgl.yaml");
     read::<v1::FederationFile>(&path).unwrap().message
 }
 
 /// Every resource manager of ELGL and a coordinator whom all of them let watch.
-async fn start(mode: v1::TaskMode) -> Federation {
+pub(super) async fn start(mode: v1::TaskMode) -> Federation {
     let mut federation = Federation::prepare();
     federation.addresses.clear();
     let file = elgl();
@@ -156,7 +156,7 @@ fn submission(id: &str, workflow: &v1::Workflow) -> v1::SubmitWorkflowRequest {
     }
 }
 
-async fn submit(
+pub(super) async fn submit(
     federation: &Federation,
     id: &str,
     workflow: &v1::Workflow,
@@ -223,7 +223,7 @@ async fn paged(federation: &Federation, id: &str, size: u32) -> (v1::WorkflowPla
     }
 }
 
-fn parsed(workflow: &v1::Workflow) -> ParsedWorkflow {
+pub(super) fn parsed(workflow: &v1::Workflow) -> ParsedWorkflow {
     let topology = file_topology(&elgl()).unwrap();
     let soonest = time_from_wire("ready", &workflow.ready.unwrap()).unwrap();
     workflow_from_wire(Some(&topology), workflow, soonest).unwrap()
