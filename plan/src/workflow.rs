@@ -18,7 +18,7 @@
 //! * `answer` has what a planner returns.
 //! * `scratch` has the timetables with their undo log, `network` finds routes for transfers.
 //! * [`rank`] orders the nodes; `kept` says which of them are placed already; `partial` is a schedule in the making, which places data and single activities.
-//! * `heft_sync`, `backtracking` and `set_search` (with `set_frames`) place sets.
+//! * `heft_sync`, `backtracking` and `set_search` (with `set_frames` and `set_refusal`) place sets.
 //! * [`check`] verifies any schedule, independently of the planners.
 //! * [`revise`] changes a schedule that is booked, when activities end early or late or fail.
 //! * [`critical`] says what the end of a schedule waits for.
@@ -40,6 +40,7 @@ pub mod rank;
 pub mod revise;
 mod scratch;
 mod set_frames;
+mod set_refusal;
 mod set_search;
 
 pub use answer::{

@@ -1,5 +1,5 @@
 //! Every experiment that comes with the program still shows what its paper says: a small version of each
-//! runs, and the stated shapes hold, except those that the file itself reports as not met. Four experiments run
+//! runs, and the stated shapes hold, except those that the file itself reports as not met. Five experiments run
 //! every day, one of each model; `COALLOC_EXPERIMENTS=all` runs all of them, as `.ci/run` does.
 //!
 //! Our own figures are never checked.
@@ -14,6 +14,7 @@ mod golden;
 mod jobs;
 mod mistakes;
 mod programs;
+mod recorded;
 #[path = "../tmpfs.rs"]
 mod tmpfs;
 
@@ -37,11 +38,12 @@ fn names() -> Vec<String> {
 }
 
 /// The experiments of every day: each takes two seconds at most.
-const DAILY: [&str; 4] = [
+const DAILY: [&str; 5] = [
     "coalloc-competing",
     "christodoulopoulos-2008-short",
     "castillo-2009-advance",
     "decker-2007-network",
+    "decker-2007-recorded",
 ];
 
 #[test]

@@ -45,3 +45,4 @@ mod tree_changes;
 mod trees;
 mod watch;
 mod workflows;
+mod workflows_simulated;

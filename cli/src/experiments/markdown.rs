@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::judge::paired::PairedVerdict;
 use coalloc_sim::experiment::judge::{
     ComparedNumber, ShapeStatus, Tally, Verdict, at, number, numbers, shapes,
 };
@@ -165,19 +166,36 @@ fn signed(value: f64) -> String {
 }
 
 fn paper_shapes(experiment: &Experiment, results: &Results, small: bool) -> String {
-    let all = shapes(experiment, results);
+    let all = shapes(experiment, results, small);
     if all.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "## What the paper says of its curves\n\n| said (in our words) | place | held | at the place that speaks most against it |\n|---|---|---|---|\n",
+    let paired = experiment.paper.paired && !small;
+    let how = match paired {
+        true => {
+            "Judged seed by seed: the margin of a statement is the mean over the seeds of a difference (or ratio, or distance \
+             from a bound), ± half its 95 % confidence interval. A statement holds where the whole interval is on its side, fails \
+             where it is on the other, and is open between. At forty places one may err.\n\n"
+        }
+        false => "",
+    };
+    let mut text = format!(
+        "## What the paper says of its curves\n\n{how}| said (in our words) | place | held | at the place that speaks most against it |\n|---|---|---|---|\n",
     );
     let mut reasons = String::new();
     for verdict in &all {
         let Verdict { shape, places: (good, of), telling, .. } = verdict;
         let held = match (verdict.standing(small), of) {
             (ShapeStatus::Held, _) => format!("yes ({good} of {of})"),
-            (ShapeStatus::NotMet | ShapeStatus::Broken, _) => format!("**no** ({good} of {of})"),
+            (ShapeStatus::NotMet | ShapeStatus::Broken, _) => match &verdict.paired {
+                Some(own) => format!("**no** ({good} of {of}; fails at {})", own.fails),
+                None => format!("**no** ({good} of {of})"),
+            },
+            (ShapeStatus::Undecided, _) => {
+                let open = verdict.paired.as_ref().map_or(0, |own| own.undecided);
+                let seeds = verdict.paired.as_ref().map(PairedVerdict::seeds_in_words);
+                format!("undecided ({good} of {of}, {open} open; {})", seeds.unwrap_or_default())
+            }
             (ShapeStatus::NotLookedAt, 0) => {
                 "not looked at: no point of this run has it".to_owned()
             }
@@ -282,12 +300,13 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
             at(place)
         );
     }
-    for verdict in shapes(experiment, results) {
+    for verdict in shapes(experiment, results, how.small) {
         let (good, of) = verdict.places;
         let standing = match verdict.standing(how.small) {
             ShapeStatus::Held => "held",
             ShapeStatus::NotMet => "not held, as the file says",
             ShapeStatus::Broken => "NOT HELD",
+            ShapeStatus::Undecided => "undecided",
             ShapeStatus::NotLookedAt => "not looked at",
         };
         let looked = match of {

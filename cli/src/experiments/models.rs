@@ -17,7 +17,7 @@ use coalloc_sim::workflows::{self, WorkflowsSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::swf::{TraceFile, TraceFolders};
+use super::swf::{RecordedFile, TraceFile, TraceFolders};
 use crate::kit::exit::Exit;
 
 /// A model with settings that it accepts.
@@ -29,8 +29,8 @@ pub enum PreparedModel {
     Coallocations(Box<coallocations::Settings>, Box<Topology>),
     /// Jobs of a trace.
     Jobs(Box<JobsSettings>, Arc<TraceFile>),
-    /// Random workflows.
-    Workflows(Box<WorkflowsSettings>),
+    /// Random workflows, or copies of a recorded one.
+    Workflows(Box<WorkflowsSettings>, Option<Arc<RecordedFile>>),
 }
 
 /// Parses the settings of one point; traces of jobs are looked for in `traces`.
@@ -77,8 +77,18 @@ pub fn prepare(
         }
         Model::Workflows => {
             let settings: WorkflowsSettings = settings(given)?;
-            workflows::check(&settings).map_err(ModelError::from)?;
-            Ok(PreparedModel::Workflows(Box::new(settings)))
+            // Without the file first, as above.
+            settings.check().map_err(ModelError::from)?;
+            let mean_mips = settings.federation.mean_mips();
+            let named = settings.workload.recorded.as_ref();
+            let found = named.map(|named| traces.find_workflow(&named.file, mean_mips));
+            let file = found.transpose().map_err(|error| {
+                let (exit, problem) = error.exit_and_problem();
+                Mistake { exit, ..Mistake::new("workload.recorded.file".to_owned(), problem) }
+            })?;
+            workflows::check(&settings, file.as_ref().map(|file| &file.workflow))
+                .map_err(ModelError::from)?;
+            Ok(PreparedModel::Workflows(Box::new(settings), file))
         }
     }
 }
@@ -143,12 +153,16 @@ impl PreparedModel {
         }
     }
 
-    /// The trace that a run reads: its name, and the digest of its text.
+    /// The trace or recorded workflow that a run reads: its name, and the digest of its text.
     #[must_use]
     pub fn trace(&self) -> Option<(&str, &str)> {
         match self {
             Self::Jobs(settings, file) => Some((&settings.trace, &file.digest)),
-            Self::Tasks(..) | Self::Coallocations(..) | Self::Workflows(..) => None,
+            Self::Workflows(settings, file) => {
+                let named = settings.workload.recorded.as_ref().zip(file.as_ref());
+                named.map(|(named, file)| (named.file.as_str(), file.digest.as_str()))
+            }
+            Self::Tasks(..) | Self::Coallocations(..) => None,
         }
     }
 
@@ -184,7 +198,10 @@ impl PreparedModel {
                 coallocations::run_with(settings, topology, seed, Some(programs), trace)
             }
             Self::Jobs(settings, file) => jobs::run(settings, &file.trace, seed, trace),
-            Self::Workflows(settings) => workflows::run(settings, seed, trace),
+            Self::Workflows(settings, file) => {
+                let recorded = file.as_ref().map(|file| &file.workflow);
+                workflows::run(settings, recorded, seed, trace)
+            }
         }
     }
 }

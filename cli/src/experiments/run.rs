@@ -226,12 +226,13 @@ fn table(works: &[RunningExperiment], tallies: &[Tally]) -> String {
         "HELD",
         "NOT HELD, AS THE FILE SAYS",
         "NOT HELD",
+        "UNDECIDED",
         "NOT LOOKED AT",
     ]);
-    text::align_right(&mut table, &[1, 2, 3, 4, 5, 6]);
+    text::align_right(&mut table, &[1, 2, 3, 4, 5, 6, 7]);
     let row = |name: &str, runs: usize, seconds: f64, tally: &Tally| {
-        let Tally { held, not_met, broken, not_looked_at } = tally;
-        let counts = [held, not_met, broken, not_looked_at].map(ToString::to_string);
+        let Tally { held, not_met, broken, undecided, not_looked_at } = tally;
+        let counts = [held, not_met, broken, undecided, not_looked_at].map(ToString::to_string);
         let head = [name.to_owned(), runs.to_string(), format!("{seconds:.1}")];
         head.into_iter().chain(counts).collect::<Vec<String>>()
     };

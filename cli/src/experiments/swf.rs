@@ -18,15 +18,21 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use coalloc_common::limits::TRACE_BYTES_MAX;
+use coalloc_common::workflow::Workflow;
 use coalloc_sim::experiment::shipped::FILES;
 use coalloc_sim::jobs::swf::{SwfError, SwfParser, SwfTrace};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};
 
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::user::workflow::import;
 
 /// Where traces can be had, for messages.
-const ARCHIVE: &str = "https://www.cs.huji.ac.il/labs/parallel/workload/logs.html";
+const TRACES_ARE: &str = "the logs of papers are in the Parallel Workloads Archive, https://www.cs.huji.ac.il/labs/parallel/workload/logs.html";
+
+/// Where recorded workflows can be had, for messages.
+const WORKFLOWS_ARE: &str =
+    "recorded workflows are in the WfInstances of WfCommons, https://wfcommons.org/instances";
 
 /// The first two bytes of what gzip has packed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -146,6 +152,17 @@ pub struct TraceFolders {
     /// Does the experiment come with the program? Then so may its trace.
     is_shipped: bool,
     known: RefCell<BTreeMap<String, Arc<TraceFile>>>,
+    /// Recorded workflows, by name and mean speed.
+    workflows: RefCell<BTreeMap<(String, u64), Arc<RecordedFile>>>,
+}
+
+/// A recorded workflow that was read.
+#[derive(Debug)]
+pub struct RecordedFile {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// SHA-256 of the unpacked text.
+    pub digest: String,
 }
 
 /// Why an experiment has no trace.
@@ -165,7 +182,8 @@ impl TraceFolders {
         let variable = || std::env::var_os("COALLOC_TRACES").filter(|text| !text.is_empty());
         let given = given.map(Path::to_owned).or_else(|| variable().map(PathBuf::from));
         let folders = beside.map(Path::to_owned).into_iter().chain(given).collect();
-        Self { folders, is_shipped: beside.is_none(), known: RefCell::new(BTreeMap::new()) }
+        let (known, workflows) = (RefCell::default(), RefCell::default());
+        Self { folders, is_shipped: beside.is_none(), known, workflows }
     }
 
     /// The trace of this name. Every trace is read once.
@@ -187,19 +205,59 @@ impl TraceFolders {
             let read = read_from(text.as_bytes(), TRACE_BYTES_MAX);
             return read.map_err(|error| NoTrace::Bad(sentence(name, &error)));
         }
+        let path = self.path_of(name, "trace", TRACES_ARE)?;
+        read(&path).map_err(NoTrace::Bad)
+    }
+
+    /// The recorded workflow of this name, WfFormat or DAX; seconds become work at the mean speed. Every file is read
+    /// once for each speed.
+    ///
+    /// # Errors
+    /// Says where the file was looked for, or what is wrong with it.
+    pub fn find_workflow(&self, name: &str, mean_mips: u64) -> Result<Arc<RecordedFile>, NoTrace> {
+        let key = (name.to_owned(), mean_mips);
+        if let Some(known) = self.workflows.borrow().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let shipped = FILES.iter().find(|(path, _)| self.is_shipped && *path == name);
+        let (shown, text) = match shipped {
+            Some((_, text)) => (name.to_owned(), (*text).to_owned()),
+            None => {
+                let path = self.path_of(name, "recorded workflow", WORKFLOWS_ARE)?;
+                let shown = path.display().to_string();
+                let text = import::read(&path);
+                (
+                    shown.clone(),
+                    text.map_err(|problem| NoTrace::Bad(format!("{shown}: {problem}")))?,
+                )
+            }
+        };
+        let workflow = import::recorded(&text, mean_mips)
+            .map_err(|problem| NoTrace::Bad(format!("{shown}: {problem}")))?;
+        let mut digest = String::new();
+        for byte in Sha256::digest(text.as_bytes()) {
+            // Writing to a String cannot fail.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        let read = Arc::new(RecordedFile { workflow, digest });
+        self.workflows.borrow_mut().insert(key, Arc::clone(&read));
+        Ok(read)
+    }
+
+    /// The first place that has a file.
+    fn path_of(&self, name: &str, what: &str, are: &str) -> Result<PathBuf, NoTrace> {
         let places = || self.folders.iter().map(|folder| folder.join(name));
-        let Some(path) = places().find(|path| path.exists()) else {
+        places().find(|path| path.exists()).ok_or_else(|| {
             let looked: Vec<String> = places().map(|path| path.display().to_string()).collect();
             let looked = match looked.is_empty() {
                 true => "no folder was named".to_owned(),
                 false => format!("looked for {}", looked.join(" and ")),
             };
-            return Err(NoTrace::Missing(format!(
-                "there is no trace {name}: {looked}; name its folder with --traces DIR or \
-                 COALLOC_TRACES; the logs of papers are in the Parallel Workloads Archive, {ARCHIVE}"
-            )));
-        };
-        read(&path).map_err(NoTrace::Bad)
+            NoTrace::Missing(format!(
+                "there is no {what} {name}: {looked}; name its folder with --traces DIR or \
+                 COALLOC_TRACES; {are}"
+            ))
+        })
     }
 }
 

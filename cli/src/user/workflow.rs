@@ -2,7 +2,7 @@
 
 mod check;
 mod file;
-mod import;
+pub(crate) mod import;
 mod revise;
 mod submit;
 

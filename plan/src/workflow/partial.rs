@@ -426,25 +426,26 @@ impl<'a> PartialSchedule<'a> {
         activity: usize,
         budget: &Budget<'_>,
     ) -> Result<(), Box<WorkflowRefusal>> {
-        self.place_single_apart(activity, &BTreeSet::new(), budget)
+        let placed = self.place_single_apart(activity, &BTreeSet::new(), budget)?;
+        if placed { Ok(()) } else { Err(self.too_late(activity)) }
     }
 
-    /// Places a single activity where it ends first, at none of some sites.
+    /// Places a single activity where it ends first, at none of some sites. False when it cannot end by
+    /// the deadline.
     ///
     /// # Errors
-    /// As [`PartialSchedule::place_single`].
+    /// The refusal of a search that has used its budget.
     pub(super) fn place_single_apart(
         &mut self,
         activity: usize,
         forbidden: &BTreeSet<VertexIndex>,
         budget: &Budget<'_>,
-    ) -> Result<(), Box<WorkflowRefusal>> {
+    ) -> Result<bool, Box<WorkflowRefusal>> {
         if self.effort.placements >= budget.nodes || budget.stopped() {
             return Err(self.exhausted(&[activity]));
         }
         let best = self.best_site(activity, forbidden, self.deadline());
-        let placed = best.is_some_and(|fit| self.place_at(activity, fit));
-        if placed { Ok(()) } else { Err(self.too_late(activity)) }
+        Ok(best.is_some_and(|fit| self.place_at(activity, fit)))
     }
 
     /// Places an activity as [`PartialSchedule::best_site`] has found.
@@ -461,7 +462,7 @@ impl<'a> PartialSchedule<'a> {
     }
 
     /// The refusal of an activity that cannot end by the deadline.
-    fn too_late(&mut self, activity: usize) -> Box<WorkflowRefusal> {
+    pub(super) fn too_late(&mut self, activity: usize) -> Box<WorkflowRefusal> {
         let name = &self.instance.workflow.activities[activity].name;
         let deadline = self.deadline();
         let mut refusal = Refusal::new(

@@ -14,14 +14,13 @@
 //! [`limits::SET_REFUSALS_MAX`] of them the frame counts as refuted until the first of their data would be
 //! there, and [`super::WorkflowEffort::unproven`] counts it. Without such frames the end of a set is proven.
 //!
-//! Left out: which sets there are, and what happens when one has no frame: see `set_search`.
+//! Left out: which sets there are, and what happens when one has no frame: see `set_search`. What is then
+//! said to the user: see `set_refusal`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use coalloc_common::{
-    Amount, LinkDemand, Reason, Refusal, ResourceKind, Span, Time, VertexIndex, Window, limits,
-};
+use coalloc_common::{Amount, LinkDemand, ResourceKind, Span, Time, VertexIndex, Window, limits};
 
 use super::answer::WorkflowRefusal;
 use super::heft_sync::{bring_data, by_falling_load};
@@ -35,19 +34,19 @@ pub(super) type Placement = Vec<VertexIndex>;
 
 /// A member of a set, or several members that must share one site.
 #[derive(Debug, Clone)]
-struct Bundle {
+pub(super) struct Bundle {
     /// The activities, by falling load.
-    activities: Vec<usize>,
+    pub(super) activities: Vec<usize>,
     /// Their sites in order, each with the longest duration of an activity there, and the instant
     /// before which their data cannot be there; sites that their data cannot reach are left out.
-    sites: Vec<(SiteChoice, Time)>,
+    pub(super) sites: Vec<(SiteChoice, Time)>,
 }
 
 /// One length that the window of a set may have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Frame {
-    end: Time,
-    start: Time,
+pub(super) struct Frame {
+    pub(super) end: Time,
+    pub(super) start: Time,
 }
 
 impl Frame {
@@ -67,26 +66,28 @@ struct Nogood {
 }
 
 /// The frames of one set.
-struct SetFrames<'s, 'a> {
-    partial: &'s mut PartialSchedule<'a>,
+pub(super) struct SetFrames<'s, 'a> {
+    pub(super) partial: &'s mut PartialSchedule<'a>,
     node: usize,
     /// All members by falling load.
     members: Vec<usize>,
-    bundles: Vec<Bundle>,
+    pub(super) bundles: Vec<Bundle>,
     /// The bundle of each member.
     bundle_of: BTreeMap<usize, usize>,
     /// The channels between bundles.
     links: Vec<LinkDemand>,
     link_channels: Vec<usize>,
     forbidden: &'s BTreeSet<Placement>,
-    begin: Time,
+    pub(super) begin: Time,
     /// The deadline, or later to find out when the set could end.
     until: Time,
     nogoods: Vec<Nogood>,
+    /// The item that came last at the placement whose data were placed last.
+    last_item: Option<usize>,
 }
 
 impl<'s, 'a> SetFrames<'s, 'a> {
-    fn new(
+    pub(super) fn new(
         partial: &'s mut PartialSchedule<'a>,
         node: usize,
         forbidden: &'s BTreeSet<Placement>,
@@ -138,6 +139,7 @@ impl<'s, 'a> SetFrames<'s, 'a> {
             begin,
             until,
             nogoods: Vec::new(),
+            last_item: None,
         };
         frames.find_sites();
         frames
@@ -183,7 +185,7 @@ impl<'s, 'a> SetFrames<'s, 'a> {
     }
 
     /// Places the set in the frame that ends first, or says what the last refuted frame was short of.
-    fn place(mut self, budget: &Budget<'_>) -> SetOutcome {
+    pub(super) fn place(&mut self, budget: &Budget<'_>) -> SetOutcome {
         let lengths: BTreeSet<Span> = self
             .bundles
             .iter()
@@ -202,19 +204,19 @@ impl<'s, 'a> SetFrames<'s, 'a> {
             match self.try_frame(&frame, budget) {
                 FrameOutcome::Placed => return SetOutcome::Placed(frame),
                 FrameOutcome::Stopped => return SetOutcome::Stopped,
-                FrameOutcome::Refuted { next, conflict } => {
+                FrameOutcome::Refuted { next, short } => {
                     let next = next.and_then(|next| self.bound(next, frame.length()));
                     heap.extend(next.map(Reverse));
-                    short_of = conflict.map(|conflict| (frame, conflict)).or(short_of);
+                    short_of = short.map(|short| (frame, short)).or(short_of);
                 }
             }
         }
-        SetOutcome::Refused { short_of }
+        SetOutcome::Refused(short_of)
     }
 
     /// The earliest frame of this length, not before `from`, in which every bundle by itself fits at a
     /// site that is fast enough and that its data can reach by then.
-    fn bound(&self, from: Time, length: Span) -> Option<Frame> {
+    pub(super) fn bound(&self, from: Time, length: Span) -> Option<Frame> {
         let until = self.until;
         let mut start = from;
         loop {
@@ -252,13 +254,13 @@ impl<'s, 'a> SetFrames<'s, 'a> {
 
     fn try_frame(&mut self, frame: &Frame, budget: &Budget<'_>) -> FrameOutcome {
         let Some(window) = Window::new(frame.start, frame.end) else {
-            return FrameOutcome::Refuted { next: None, conflict: None };
+            return FrameOutcome::Refuted { next: None, short: None };
         };
         let members = self.shared_members(frame);
         let candidates: usize = members.iter().map(|member| member.candidates.len()).sum();
         if let Some(nogood) = self.nogood(window, candidates) {
             let next = self.next_start(frame, &nogood.free, None);
-            return FrameOutcome::Refuted { next, conflict: None };
+            return FrameOutcome::Refuted { next, short: None };
         }
         let mut search = self.search(frame, window, members, budget);
         if search.given_up {
@@ -272,7 +274,7 @@ impl<'s, 'a> SetFrames<'s, 'a> {
         if search.given_up {
             self.partial.effort.unproven += 1;
             let next = self.next_start(frame, &[], search.later);
-            return FrameOutcome::Refuted { next, conflict: None };
+            return FrameOutcome::Refuted { next, short: self.last_item.map(Shortage::Late) };
         }
         match search.outcome {
             SharedOutcome::Stopped => FrameOutcome::Stopped,
@@ -280,16 +282,20 @@ impl<'s, 'a> SetFrames<'s, 'a> {
                 match self.take_all(&placements, routes, window) {
                     true => FrameOutcome::Placed,
                     // Does not happen: the frame and the data fit.
-                    false => FrameOutcome::Refuted { next: None, conflict: None },
+                    false => FrameOutcome::Refuted { next: None, short: None },
                 }
             }
             SharedOutcome::Refuted { conflict, refused } => {
                 let free = self.free_of(&conflict, window);
                 let next = self.next_start(frame, &free, search.later);
-                if !refused {
-                    self.nogoods.push(Nogood { length: frame.length(), free, candidates });
+                if refused {
+                    return FrameOutcome::Refuted {
+                        next,
+                        short: self.last_item.map(Shortage::Late),
+                    };
                 }
-                FrameOutcome::Refuted { next, conflict: Some(conflict) }
+                self.nogoods.push(Nogood { length: frame.length(), free, candidates });
+                FrameOutcome::Refuted { next, short: Some(Shortage::Amounts(conflict)) }
             }
         }
     }
@@ -328,6 +334,21 @@ impl<'s, 'a> SetFrames<'s, 'a> {
         self.links = links;
         self.partial.effort.placements += answer.nodes + 1;
         FrameSearch { members, outcome: answer.outcome, later, given_up }
+    }
+
+    /// Whether the members fit into a frame together if their channels took nothing.
+    pub(super) fn fits_without_channels(&self, frame: &Frame, budget: &Budget<'_>) -> bool {
+        let Some(window) = Window::new(frame.start, frame.end) else { return false };
+        let view = self.partial.scratch.view(self.partial.instance.topology, window);
+        let members = self.shared_members(frame);
+        let shared = SharedFrame {
+            topology: self.partial.instance.topology,
+            view: &view,
+            members: &members,
+            links: &[],
+            route_edges_max: self.partial.instance.options.route_edges_max,
+        };
+        matches!(place(&shared, budget, &mut |_| true).outcome, SharedOutcome::Fits { .. })
     }
 
     /// The same members, with the sites that their data reach first as the preferred ones.
@@ -391,6 +412,9 @@ impl<'s, 'a> SetFrames<'s, 'a> {
         let mut arrival = taken.then_some(self.begin);
         for (_, item, site) in inputs {
             let there = arrival.and_then(|_| self.partial.deliver(item, site, until));
+            if arrival.is_some() && (there.is_none() || there > arrival) {
+                self.last_item = Some(item);
+            }
             arrival = arrival.max(there).filter(|_| there.is_some());
         }
         self.partial.undo_to(mark);
@@ -478,23 +502,29 @@ enum FrameOutcome {
     /// A later frame of the same length may fit from `next` on, if at all.
     Refuted {
         next: Option<Time>,
-        conflict: Option<Conflict>,
+        short: Option<Shortage>,
     },
+}
+
+/// What a frame was short of.
+pub(super) enum Shortage {
+    /// Of the amounts or rates that the proof has used.
+    Amounts(Conflict),
+    /// All members fit with their channels, but this item comes too late.
+    Late(usize),
 }
 
 /// What became of a set.
-enum SetOutcome {
+pub(super) enum SetOutcome {
     Placed(Frame),
     /// The search stopped, because the budget has ended.
     Stopped,
-    /// No frame before the deadline; the last one that was refuted, and what its proof has used.
-    Refused {
-        short_of: Option<(Frame, Conflict)>,
-    },
+    /// No frame before the deadline; the last one that a search has refuted, and why.
+    Refused(Option<(Frame, Shortage)>),
 }
 
-/// The resources of a conflict.
-fn numbers<'c>(
+/// The resources of a conflict, those at sites first.
+pub(super) fn numbers<'c>(
     scratch: &'c ScratchTimetables,
     conflict: &'c Conflict,
 ) -> impl Iterator<Item = ResourceNumber> + 'c {
@@ -503,69 +533,27 @@ fn numbers<'c>(
     sites.chain(edges)
 }
 
-/// Places a set where it ends first.
+/// Places a set where it ends first. False, and nothing changes, when no frame of it ends by the deadline.
+///
+/// # Errors
+/// The refusal of a search that has used its budget.
 pub(super) fn place_set(
     partial: &mut PartialSchedule<'_>,
     node: usize,
     forbidden: &BTreeSet<Placement>,
     budget: &Budget<'_>,
-) -> Result<(), Box<WorkflowRefusal>> {
-    let activities = partial.instance.graph.nodes[node].members.clone();
-    let deadline = partial.deadline();
+) -> Result<bool, Box<WorkflowRefusal>> {
     let mark = partial.mark();
-    let short_of = match SetFrames::new(partial, node, forbidden, deadline).place(budget) {
-        SetOutcome::Placed(_) => return Ok(()),
-        SetOutcome::Stopped => return Err(partial.exhausted(&activities)),
-        SetOutcome::Refused { short_of } => short_of,
-    };
-    partial.undo_to(mark);
-    let mut refusal = refusal(partial, &activities, short_of.as_ref());
-    // When could it end, if its deadline were later?
-    let mut earliest_finish = None;
-    let later = SetFrames::new(partial, node, &BTreeSet::new(), Time::MAX).place(budget);
-    if let SetOutcome::Placed(frame) = later {
-        refusal.detail.push_str(&format!("; they could end together at {}", frame.end));
-        earliest_finish = Some(frame.end);
-    }
-    partial.undo_to(mark);
-    Err(Box::new(WorkflowRefusal { activities, refusal, earliest_finish }))
-}
-
-/// The refusal of a set that has no frame before the deadline.
-fn refusal(
-    partial: &PartialSchedule<'_>,
-    activities: &[usize],
-    short_of: Option<&(Frame, Conflict)>,
-) -> Refusal {
-    let names = partial.names(activities).join(", ");
     let deadline = partial.deadline();
-    let detail = format!("{names} cannot run together by the deadline, {deadline}");
-    let mut refusal = Refusal::new(Reason::InsufficientCapacity, detail);
-    let Some((frame, conflict)) = short_of else { return refusal };
-    let scratch = &*partial.scratch;
-    let topology = partial.instance.topology;
-    let sites = conflict
-        .sites
-        .iter()
-        .map(|(site, kind)| format!("{} at {}", kind.noun(), topology.vertex(*site).name));
-    let edges = conflict.edges.iter().map(|(edge, _)| topology.edge(*edge).name.to_string());
-    let short: Vec<String> = sites.chain(edges).take(SHORT_NAMED_MAX).collect();
-    if let Some(first) = numbers(scratch, conflict).next() {
-        let (rm, resource) = scratch.names(first);
-        refusal.rm = Some(rm.clone());
-        refusal.resource = Some(resource.clone());
-        refusal.window = Window::new(frame.start, frame.end);
-        refusal.available = refusal.window.map(|window| scratch.free_min(first, window));
-        let text = format!(
-            "; from {} to {} too little is free of {}",
-            frame.start,
-            frame.end,
-            short.join(", ")
-        );
-        refusal.detail.push_str(&text);
+    match SetFrames::new(partial, node, forbidden, deadline).place(budget) {
+        SetOutcome::Placed(_) => Ok(true),
+        SetOutcome::Stopped => {
+            let activities = partial.instance.graph.nodes[node].members.clone();
+            Err(partial.exhausted(&activities))
+        }
+        SetOutcome::Refused(_) => {
+            partial.undo_to(mark);
+            Ok(false)
+        }
     }
-    refusal
 }
-
-/// Most resources that a refusal names.
-const SHORT_NAMED_MAX: usize = 6;

@@ -14,13 +14,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Reason, VertexIndex};
+use coalloc_common::VertexIndex;
 
 use super::answer::{WorkflowAnswer, WorkflowEffort, WorkflowRefusal};
 use super::heft_sync::{hopeless, order_of_open};
 use super::partial::{Mark, PartialSchedule};
 use super::scratch::ScratchTimetables;
 use super::set_frames::{Placement, place_set};
+use super::set_refusal::set_refusal;
 use super::{WorkflowInstance, WorkflowPlanner};
 use crate::Budget;
 
@@ -70,26 +71,70 @@ struct WorkflowSearch<'a> {
 impl WorkflowSearch<'_> {
     /// Places all nodes. Returns the refusal if that cannot be done.
     fn run(&mut self, budget: &Budget<'_>) -> Option<Box<WorkflowRefusal>> {
-        let mut discrepancies = self.partial.instance.options.discrepancies;
+        let allowed = self.partial.instance.options.discrepancies;
+        let mut discrepancies = allowed;
         // The refusal of the schedule without discrepancies is the one that people understand.
-        let mut first: Option<Box<WorkflowRefusal>> = None;
+        let mut first = None;
         while let Some(node) = self.order.get(self.marks.len()).copied() {
             let mark = self.partial.mark();
-            let Err(refusal) = self.place(node, budget) else {
-                self.marks.push(mark);
-                continue;
-            };
-            self.partial.undo_to(mark);
-            let exhausted = refusal.refusal.reason == Reason::BudgetExhausted;
-            let first = first.get_or_insert(refusal).clone();
-            if exhausted || !self.move_earlier(node, &mut discrepancies) {
-                return Some(first);
+            match self.place(node, budget) {
+                Ok(true) => {
+                    self.marks.push(mark);
+                    continue;
+                }
+                Ok(false) => self.partial.undo_to(mark),
+                Err(exhausted) => {
+                    self.partial.undo_to(mark);
+                    return Some(match first {
+                        Some(first) => self.refusal(first, false, budget),
+                        None => exhausted,
+                    });
+                }
+            }
+            let at_first = *first.get_or_insert(node);
+            if !self.move_earlier(node, &mut discrepancies) {
+                return Some(self.refusal(at_first, discrepancies == allowed, budget));
             }
         }
         None
     }
 
-    fn place(&mut self, node: usize, budget: &Budget<'_>) -> Result<(), Box<WorkflowRefusal>> {
+    /// The refusal of the node that was the first not to be placed. It is made once, when the workflow
+    /// is refused for good: it searches when the node could end. Unless nothing has moved since
+    /// (`unmoved`), the nodes before it are placed again, as they were.
+    fn refusal(&mut self, node: usize, unmoved: bool, budget: &Budget<'_>) -> Box<WorkflowRefusal> {
+        // It has as many placements as the search had.
+        let nodes = self.partial.effort.placements.saturating_add(budget.nodes);
+        let budget = Budget { nodes, ..*budget };
+        if !unmoved {
+            self.forbidden.clear();
+            if let Some(begin) = self.marks.first() {
+                self.partial.undo_to(*begin);
+            }
+            self.marks.clear();
+            for earlier in self.order.clone().into_iter().take_while(|earlier| *earlier != node) {
+                let mark = self.partial.mark();
+                match self.place(earlier, &budget) {
+                    Ok(true) => self.marks.push(mark),
+                    // They were placed before; only a stop ends them.
+                    Ok(false) | Err(_) => {
+                        return self.partial.exhausted(&self.members(node));
+                    }
+                }
+            }
+        }
+        match self.members(node)[..] {
+            [activity] => self.partial.too_late(activity),
+            _ => set_refusal(&mut self.partial, node, &budget),
+        }
+    }
+
+    fn members(&self, node: usize) -> Vec<usize> {
+        self.partial.instance.graph.nodes[node].members.clone()
+    }
+
+    /// Places a node. False, when it cannot end by the deadline.
+    fn place(&mut self, node: usize, budget: &Budget<'_>) -> Result<bool, Box<WorkflowRefusal>> {
         let none = BTreeSet::new();
         let forbidden = self.forbidden.get(&node).unwrap_or(&none);
         match self.partial.instance.graph.nodes[node].members[..] {

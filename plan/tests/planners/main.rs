@@ -22,3 +22,4 @@ mod revise;
 mod samcra;
 mod shared;
 mod workflow;
+mod workflow_refusals;

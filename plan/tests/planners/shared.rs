@@ -9,7 +9,7 @@ use coalloc_common::{
     VertexIndex,
 };
 use coalloc_plan::ip::shared::{
-    Conflict, SharedFrame, SharedMember, SharedOutcome, place, place_in,
+    Conflict, SharedFrame, SharedMember, SharedOutcome, Steps, place, place_in,
 };
 use coalloc_plan::{Budget, Route};
 use proptest::prelude::*;
@@ -316,7 +316,8 @@ proptest! {
     fn the_answer_is_that_of_the_enumeration(world in worlds(), salt in any::<u64>(), picky in any::<bool>(), in_order in 0..60u64) {
         let every = world.every(&world.view);
         let mut offered = Vec::new();
-        let answer = place_in(&world.frame(&world.view), &AMPLE, in_order / 4, &mut |placed| {
+        let steps = Steps { in_order: in_order / 4, ..Steps::UNBOUNDED };
+        let answer = place_in(&world.frame(&world.view), &AMPLE, steps, &mut |placed| {
             offered.push(placed.to_vec());
             !(picky && refuses(salt, placed))
         });
@@ -345,6 +346,38 @@ proptest! {
                 // Whatever else becomes free, nothing fits that was not refused.
                 let raised = world.every(&world.raised(&conflict));
                 prop_assert_eq!(&raised, &every);
+            }
+            SharedOutcome::Stopped => prop_assert!(false, "the budget is ample"),
+        }
+    }
+
+    #[test]
+    fn without_the_order_of_preference_the_same_placements_fit(world in worlds(), salt in any::<u64>(), picky in any::<bool>(), in_order in 0..12u64, one_by_one in 0..12u64) {
+        let every = world.every(&world.view);
+        let mut offered = Vec::new();
+        let steps = Steps { in_order: in_order / 2, one_by_one };
+        let answer = place_in(&world.frame(&world.view), &AMPLE, steps, &mut |placed| {
+            offered.push(placed.to_vec());
+            !(picky && refuses(salt, placed))
+        });
+        let distinct: BTreeSet<_> = offered.iter().collect();
+        prop_assert_eq!(distinct.len(), offered.len(), "no placement is offered twice");
+        prop_assert!(offered.iter().all(|placed| every.contains(placed)));
+        let wanted = every.iter().position(|placed| !(picky && refuses(salt, placed)));
+        match answer.outcome {
+            SharedOutcome::Fits { placements, routes } => {
+                world.verify(&placements, &routes);
+                prop_assert_eq!(offered.last(), Some(&placements));
+                prop_assert!(!(picky && refuses(salt, &placements)));
+                if answer.least {
+                    prop_assert_eq!(Some(&placements), wanted.map(|at| &every[at]));
+                }
+            }
+            SharedOutcome::Refuted { conflict, refused } => {
+                prop_assert_eq!(wanted, None);
+                prop_assert_eq!(refused, !every.is_empty());
+                prop_assert_eq!(distinct.len(), every.len(), "every placement was offered");
+                prop_assert_eq!(&world.every(&world.raised(&conflict)), &every);
             }
             SharedOutcome::Stopped => prop_assert!(false, "the budget is ample"),
         }
@@ -394,8 +427,13 @@ fn members_in_their_own_order_and_one_by_one_get_the_same_answer() {
             let first = world.members[0].candidates.clone();
             world.members.iter_mut().for_each(|member| member.candidates.clone_from(&first));
         }
-        let in_order = place_in(&world.frame(&world.view), &AMPLE, u64::MAX, &mut |_| true);
-        let one_by_one = place_in(&world.frame(&world.view), &AMPLE, 0, &mut |_| true);
+        let in_order = place_in(&world.frame(&world.view), &AMPLE, Steps::UNBOUNDED, &mut |_| true);
+        let one_by_one = place_in(
+            &world.frame(&world.view),
+            &AMPLE,
+            Steps { in_order: 0, ..Steps::UNBOUNDED },
+            &mut |_| true,
+        );
         match (in_order.outcome, one_by_one.outcome) {
             (
                 SharedOutcome::Fits { placements, routes },

@@ -92,7 +92,9 @@ impl Model {
         match self {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
             // Of jobs: the paper's trees are built balanced, which changes their operations.
-            Self::Tasks | Self::Jobs | Self::Workflows => 2,
+            // Of workflows, revision 3: the search for a set has other bounds, and a set that its links refuse says so.
+            Self::Tasks | Self::Jobs => 2,
+            Self::Workflows => 3,
             Self::Coallocations => 1,
         }
     }
@@ -160,6 +162,10 @@ pub struct Paper {
     /// What its text says about curves whose numbers it does not print.
     #[serde(default)]
     pub shapes: Vec<Shape>,
+    /// Are shapes judged seed by seed, with confidence intervals ([`super::judge::paired`])? Then orders are
+    /// strict, slack is not allowed, and a shape may stay undecided.
+    #[serde(default)]
+    pub paired: bool,
 }
 
 /// A number that the paper prints.

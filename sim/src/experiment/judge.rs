@@ -1,10 +1,16 @@
 //! Compares our results with the paper's numbers and shapes, and counts how many shapes hold.
+//!
+//! A file chooses how its shapes are judged. Without `paper.paired` the means of points are compared. With it,
+//! [`paired`] compares seed by seed, and some shapes may stay undecided.
+
+pub mod paired;
 
 use serde_json::Value;
 
 use super::file::{Experiment, Printed, Shape, Term, TermOrder, Trend, TrendDirection};
 use super::measures::parts;
 use super::results::{AxisPoint, Results, Summary};
+use paired::{PairedOutcome, PairedVerdict};
 
 /// A number of the paper and our value at one point.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +37,8 @@ pub struct Verdict<'a> {
     /// The point with the smallest margin, in words: the strongest evidence against the shape, or the weakest
     /// for it.
     pub telling: String,
+    /// What the seeds say, in a full run of a file that asks for it.
+    pub paired: Option<PairedVerdict>,
 }
 
 /// The status of a shape in the report.
@@ -42,6 +50,8 @@ pub enum ShapeStatus {
     NotMet,
     /// The shape does not hold, and the file does not expect that.
     Broken,
+    /// The seeds do not say whether the shape holds.
+    Undecided,
     /// The shape was not checked: the run has no point for it, or a `--small` run has too few seeds for it.
     NotLookedAt,
 }
@@ -50,6 +60,9 @@ impl Verdict<'_> {
     /// The status of this verdict in a `--small` run or a full one.
     #[must_use]
     pub fn standing(&self, small: bool) -> ShapeStatus {
+        if self.paired.as_ref().is_some_and(|own| own.outcome == PairedOutcome::Undecided) {
+            return ShapeStatus::Undecided;
+        }
         match self.held {
             None => ShapeStatus::NotLookedAt,
             Some(true) => ShapeStatus::Held,
@@ -69,6 +82,8 @@ pub struct Tally {
     pub not_met: usize,
     /// Shapes that do not hold although the file expects them to.
     pub broken: usize,
+    /// Shapes of which the seeds do not say whether they hold.
+    pub undecided: usize,
     /// Shapes that were not checked.
     pub not_looked_at: usize,
 }
@@ -78,11 +93,12 @@ impl Tally {
     #[must_use]
     pub fn of(experiment: &Experiment, results: &Results, small: bool) -> Self {
         let mut tally = Self::default();
-        for verdict in shapes(experiment, results) {
+        for verdict in shapes(experiment, results, small) {
             match verdict.standing(small) {
                 ShapeStatus::Held => tally.held += 1,
                 ShapeStatus::NotMet => tally.not_met += 1,
                 ShapeStatus::Broken => tally.broken += 1,
+                ShapeStatus::Undecided => tally.undecided += 1,
                 ShapeStatus::NotLookedAt => tally.not_looked_at += 1,
             }
         }
@@ -92,7 +108,7 @@ impl Tally {
     /// Does the experiment have no shapes?
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.held + self.not_met + self.broken + self.not_looked_at == 0
+        self.held + self.not_met + self.broken + self.undecided + self.not_looked_at == 0
     }
 }
 
@@ -101,6 +117,7 @@ impl std::ops::AddAssign for Tally {
         self.held += other.held;
         self.not_met += other.not_met;
         self.broken += other.broken;
+        self.undecided += other.undecided;
         self.not_looked_at += other.not_looked_at;
     }
 }
@@ -113,6 +130,7 @@ impl std::fmt::Display for Tally {
         let others = [
             (self.not_met, "did not hold, as the file says"),
             (self.broken, "did not hold"),
+            (self.undecided, "undecided"),
             (self.not_looked_at, "not looked at"),
         ];
         others
@@ -145,8 +163,26 @@ pub fn numbers<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Compare
 
 /// The verdict on every shape of the experiment.
 #[must_use]
-pub fn shapes<'a>(experiment: &'a Experiment, results: &Results) -> Vec<Verdict<'a>> {
-    experiment.paper.shapes.iter().map(|shape| verdict(shape, results)).collect()
+pub fn shapes<'a>(experiment: &'a Experiment, results: &Results, small: bool) -> Vec<Verdict<'a>> {
+    let judge = |shape| match experiment.paper.paired {
+        true => paired_verdict(shape, results, small),
+        false => verdict(shape, results),
+    };
+    experiment.paper.shapes.iter().map(judge).collect()
+}
+
+fn paired_verdict<'a>(shape: &'a Shape, results: &Results, small: bool) -> Verdict<'a> {
+    let Some(own) = paired::verdict(shape, results, !small) else {
+        let (places, telling) = ((0, 0), String::new());
+        return Verdict { shape, held: None, places, telling, paired: None };
+    };
+    let held = match own.outcome {
+        PairedOutcome::Holds => Some(true),
+        PairedOutcome::Fails => Some(false),
+        PairedOutcome::Undecided => None,
+    };
+    let (places, telling) = (own.places, own.telling.clone());
+    Verdict { shape, held, places, telling, paired: Some(own) }
 }
 
 /// By how much a shape holds at one point (0 or more where it holds), with the values in words.
@@ -165,6 +201,7 @@ fn verdict<'a>(shape: &'a Shape, results: &Results) -> Verdict<'a> {
         held: (!margins.is_empty()).then_some(held),
         places: (good, margins.len()),
         telling: worst.map(|margin| margin.words.clone()).unwrap_or_default(),
+        paired: None,
     }
 }
 
@@ -198,10 +235,19 @@ fn margins(shape: &Shape, results: &Results) -> Vec<Margin> {
 /// all terms of a row. Values of an axis that the terms restrict differently are combined: `mc-b` and `ect`
 /// above `mc-t` make two comparisons.
 fn rows(terms: &[&Term], results: &Results, mean: bool) -> Vec<(AxisPoint, Vec<f64>)> {
+    rows_of(terms, results, mean, &|point, metric| Some(results.summary(point, metric)?.mean))
+}
+
+/// [`rows`] with other values than the means over the seeds.
+fn rows_of(
+    terms: &[&Term],
+    results: &Results,
+    mean: bool,
+    value: &dyn Fn(usize, &str) -> Option<f64>,
+) -> Vec<(AxisPoint, Vec<f64>)> {
     let of = |term: &Term| -> Vec<(AxisPoint, f64)> {
         let places = results.places(term).into_iter();
-        let value = |(place, point)| Some((place, results.summary(point, &term.metric)?.mean));
-        places.filter_map(value).collect()
+        places.filter_map(|(place, point)| Some((place, value(point, &term.metric)?))).collect()
     };
     let Some((first, others)) = terms.split_first() else { return Vec::new() };
     let mut rows: Vec<(AxisPoint, Vec<f64>)> =
@@ -349,7 +395,7 @@ mod tests {
         let compared = numbers(&experiment, &results);
         let met: Vec<_> = compared.iter().map(|c| (c.place[0].1.as_str(), c.met)).collect();
         assert_eq!(met, [("a", Some(true)), ("b", Some(false))]);
-        let verdict = shapes(&experiment, &results).remove(0);
+        let verdict = shapes(&experiment, &results, false).remove(0);
         (verdict.held, verdict.places, verdict.telling)
     }
 
@@ -421,7 +467,7 @@ mod tests {
         let fine = "bounds: {of: {metric: m}, at_most: 3}, full_only: true";
         assert_eq!(standing(fine, true), Tally { not_looked_at: 1, ..none });
         assert_eq!(standing(fine, false), Tally { broken: 1, ..none });
-        let all = Tally { held: 3, not_met: 2, broken: 1, not_looked_at: 4 };
+        let all = Tally { held: 3, not_met: 2, broken: 1, undecided: 0, not_looked_at: 4 };
         assert_eq!(
             all.to_string(),
             "3 held, 2 did not hold, as the file says, 1 did not hold, 4 not looked at"

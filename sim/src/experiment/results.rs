@@ -97,6 +97,20 @@ impl Results {
         self.runs.is_empty()
     }
 
+    /// The value of a metric, or of a point of a curve, at a point with one seed.
+    #[must_use]
+    pub fn value(&self, point: usize, seed: u64, metric: &str) -> Option<f64> {
+        self.runs.get(&(point, seed))?.get(metric)
+    }
+
+    /// Every seed of any run, ascending.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<u64> {
+        let seeds: std::collections::BTreeSet<u64> =
+            self.runs.keys().map(|(_, seed)| *seed).collect();
+        seeds.into_iter().collect()
+    }
+
     /// The mean of a metric, or of a point of a curve, over the seeds of a point.
     #[must_use]
     pub fn summary(&self, point: usize, metric: &str) -> Option<Summary> {

@@ -42,15 +42,17 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "decker-2007-deadlines",
     "decker-2007-network",
     "decker-2007-beyond",
+    "decker-2007-recorded",
 ];
 
-/// The files that `{file: ..}` or `trace` names in shipped experiments, each by its path as written there, with
-/// its text. Of traces it is only our own; the others are the user's.
+/// The files that `{file: ..}`, `trace` or `recorded` names in shipped experiments, each by its path as written there, with
+/// its text. Of traces and recorded workflows it is only our own; the others are the user's.
 pub const FILES: &[(&str, &str)] = &[
     ("../../deploy/federations/elgl.yaml", include_str!("../../../deploy/federations/elgl.yaml")),
     ("topologies/abilene.yaml", include_str!("../../experiments/topologies/abilene.yaml")),
     ("topologies/geant.yaml", include_str!("../../experiments/topologies/geant.yaml")),
     ("tiny.swf", include_str!("../../../docs/examples/jobs/tiny.swf")),
+    ("tiny.dax", include_str!("../../../docs/examples/workflows/tiny.dax")),
     (
         "topologies/phosphorus9-substitute.yaml",
         include_str!("../../experiments/topologies/phosphorus9-substitute.yaml"),

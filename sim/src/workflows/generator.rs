@@ -16,7 +16,8 @@
 //! Arrivals, book-ahead times and graphs have random streams of their own. Under another load, the same
 //! workflows arrive sooner or later; under another planner, everything is the same.
 //!
-//! Left out: data that lie somewhere from the beginning, activities that must run at one site, and files.
+//! Left out: data that lie somewhere from the beginning, and activities that must run at one site. Copies of a
+//! recorded workflow are drawn by `recorded`.
 
 use std::collections::BTreeSet;
 
@@ -25,6 +26,7 @@ use coalloc_common::workflow::{Activity, Channel, DataItem, DataSource, Work, Wo
 use coalloc_common::{ActivityName, BitsPerSecond, Cpus, Span, Time, limits};
 use std::collections::BTreeMap;
 
+use super::recorded::RecordedWorkflow;
 use super::settings::{UniformRange, WorkloadSettings};
 use crate::chance::RandomStream;
 
@@ -41,7 +43,7 @@ pub(super) fn draw(random: &mut RandomStream, range: UniformRange) -> u64 {
 }
 
 /// A number out of a range that is in percent of `of`.
-fn draw_percent(random: &mut RandomStream, range: UniformRange, of: usize) -> usize {
+pub(super) fn draw_percent(random: &mut RandomStream, range: UniformRange, of: usize) -> usize {
     let of = of as u64;
     let (least, most) = (range.least * of / 100, range.most * of / 100);
     // At most the numbers of dependencies and channels, which are limited.
@@ -61,6 +63,8 @@ pub struct ArrivingWorkflow {
 #[derive(Debug)]
 pub struct Generator<'a> {
     settings: &'a WorkloadSettings,
+    /// What the workflows are copies of, if they are not random.
+    recorded: Option<RecordedWorkflow<'a>>,
     intervals: RandomStream,
     book_ahead: RandomStream,
     graphs: RandomStream,
@@ -68,11 +72,13 @@ pub struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    /// The stream of a seed; the settings are checked.
+    /// The stream of a seed; the settings are checked. `recorded` is the workflow that they name.
     #[must_use]
-    pub fn new(settings: &'a WorkloadSettings, seed: u64) -> Self {
+    pub fn new(settings: &'a WorkloadSettings, recorded: Option<&'a Workflow>, seed: u64) -> Self {
+        let recorded = settings.recorded.as_ref().zip(recorded);
         Self {
             settings,
+            recorded: recorded.map(|(of, workflow)| RecordedWorkflow::new(workflow, of)),
             intervals: RandomStream::new(seed, "workflow-intervals"),
             book_ahead: RandomStream::new(seed, "workflow-book-ahead"),
             graphs: RandomStream::new(seed, "workflow-graphs"),
@@ -93,6 +99,9 @@ impl<'a> Generator<'a> {
     fn draw_workflow(&mut self, ready: Time) -> Workflow {
         let settings = self.settings;
         let random = &mut self.graphs;
+        if let Some(recorded) = &self.recorded {
+            return recorded.draw(random, settings, ready);
+        }
         // At most WORKFLOW_ACTIVITIES_MAX.
         let count = draw(random, settings.activities) as usize;
         let levels = Levels::draw(random, settings, count);
@@ -118,16 +127,13 @@ impl<'a> Generator<'a> {
         let data = data.collect();
         let members = levels.sets.iter().map(Vec::len).sum();
         let wanted = draw_percent(random, settings.channels_percent, members);
-        let channels = levels.draw_channels(random, wanted).into_iter().map(|(from, to)| Channel {
-            from,
-            to,
-            bandwidth: BitsPerSecond(draw(random, settings.channel_bps)),
-            latency_max: None,
+        let channels = channels(random, &levels.sets, wanted, |random| {
+            BitsPerSecond(draw(random, settings.channel_bps))
         });
         Workflow {
             activities,
             data,
-            channels: channels.collect(),
+            channels,
             sync_sets: levels.sets,
             same_site: Vec::new(),
             ready,
@@ -204,29 +210,39 @@ impl Levels {
         }
         pairs
     }
+}
 
-    /// Pairs of different members of one set, in increasing order.
-    fn draw_channels(&self, random: &mut RandomStream, wanted: usize) -> BTreeSet<(usize, usize)> {
-        let mut pairs = BTreeSet::new();
-        let mut of_set = vec![0; self.sets.len()];
-        let mut draws = DRAWS_PER_PAIR * wanted as u64;
-        while !self.sets.is_empty() && pairs.len() < wanted && draws > 0 {
-            draws -= 1;
-            let number = random.below(self.sets.len() as u64) as usize;
-            let set = &self.sets[number];
-            let members = random.choose(2, set.len());
-            if of_set[number] < limits::SYNC_CHANNELS_MAX
-                && pairs.insert((set[members[0]], set[members[1]]))
-            {
-                of_set[number] += 1;
-            }
+/// Channels between different members of one set, in increasing order of their ends, each with a rate.
+pub(super) fn channels(
+    random: &mut RandomStream,
+    sets: &[Vec<usize>],
+    wanted: usize,
+    rate: impl Fn(&mut RandomStream) -> BitsPerSecond,
+) -> Vec<Channel> {
+    let mut pairs = BTreeSet::new();
+    let mut of_set = vec![0; sets.len()];
+    let mut draws = DRAWS_PER_PAIR * wanted as u64;
+    while !sets.is_empty() && pairs.len() < wanted && draws > 0 {
+        draws -= 1;
+        let number = random.below(sets.len() as u64) as usize;
+        let set = &sets[number];
+        let members = random.choose(2, set.len());
+        if of_set[number] < limits::SYNC_CHANNELS_MAX
+            && pairs.insert((set[members[0]], set[members[1]]))
+        {
+            of_set[number] += 1;
         }
-        pairs
     }
+    let of = |(from, to)| Channel { from, to, bandwidth: rate(random), latency_max: None };
+    pairs.into_iter().map(of).collect()
 }
 
 /// The sizes of sets that have this many members together. Activities that are too few for a set are left over.
-fn draw_sets(random: &mut RandomStream, members: UniformRange, synchronous: usize) -> Vec<usize> {
+pub(super) fn draw_sets(
+    random: &mut RandomStream,
+    members: UniformRange,
+    synchronous: usize,
+) -> Vec<usize> {
     let mut sets = Vec::new();
     let mut left = synchronous as u64;
     while left >= members.least {

@@ -119,6 +119,20 @@ pub struct WorkloadSettings {
     pub channel_bps: UniformRange,
     /// The time from ready to deadline, in percent of the critical path with mean durations and transfers.
     pub deadline_percent: u64,
+    /// A recorded workflow: all workflows are copies of it, and `activities`, `cpus`, `load_mi`,
+    /// `dependencies_percent`, `synchronous_percent`, `shape_percent` and `data_bytes` are of no use.
+    pub recorded: Option<RecordedSettings>,
+}
+
+/// A recorded workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedSettings {
+    /// The name of its file, WfFormat 1.5 or DAX. Seconds become work at the mean speed of the machines, because
+    /// the speeds in such files are noise.
+    pub file: String,
+    /// The share of each level that is made synchronous, in percent.
+    pub synchronous_level_percent: u64,
 }
 
 impl Default for WorkflowsSettings {
@@ -164,6 +178,7 @@ impl Default for WorkloadSettings {
             data_bytes: UniformRange { least: 1_000_000, most: 10_000_000 },
             channel_bps: UniformRange { least: 100_000_000, most: 500_000_000 },
             deadline_percent: 200,
+            recorded: None,
         }
     }
 }
@@ -206,6 +221,13 @@ impl WorkflowsSettings {
 }
 
 impl MachineSettings {
+    /// The mean speed of a machine, for recorded workflows: the middle of the range.
+    #[must_use]
+    pub const fn mean_mips(&self) -> u64 {
+        let UniformRange { least, most } = self.speeds;
+        least + (most - least) / 2
+    }
+
     fn check(&self) -> Result<(), InvalidField> {
         check_range("machines", self.machines, 1..=MACHINES_MAX, "machines")?;
         check_range("cpus", self.cpus, 1..=limits::CPUS_MAX, "CPUs")?;
@@ -239,6 +261,11 @@ impl WorkloadSettings {
         self.channel_bps.check("channel_bps", (1, federation.link_bps), "bit/s")?;
         let deadlines = 1..=DEADLINE_MAX_PERCENT;
         check_range("deadline_percent", self.deadline_percent, deadlines, "percent")?;
+        if let Some(recorded) = &self.recorded {
+            let percent = recorded.synchronous_level_percent;
+            let field = "recorded.synchronous_level_percent";
+            check_range(field, percent, 0..=100, "percent")?;
+        }
         self.check_length(federation)
     }
 

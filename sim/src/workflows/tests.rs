@@ -45,7 +45,7 @@ proptest! {
             shape_percent: shape,
             ..WorkloadSettings::default()
         };
-        let mut generator = Generator::new(&settings, seed);
+        let mut generator = Generator::new(&settings, None, seed);
         let mut before = Time::from_us(0);
         for _ in 0..20 {
             let arriving = generator.draw_next();
@@ -72,7 +72,7 @@ proptest! {
 #[test]
 fn the_means_are_those_of_the_ranges() {
     let settings = WorkloadSettings::default();
-    let mut generator = Generator::new(&settings, 4);
+    let mut generator = Generator::new(&settings, None, 4);
     let (mut activities, mut dependencies, mut synchronous) = (0, 0, 0);
     let (mut cpus, mut last, mut ahead) = (0, Time::from_us(0), 0);
     const COUNT: usize = 20_000;
@@ -106,7 +106,8 @@ fn the_means_are_those_of_the_ranges() {
 fn a_load_or_a_planner_changes_no_workflow() {
     let settings = WorkloadSettings::default();
     let slower = WorkloadSettings { interarrival_slots: 5.0, ..settings.clone() };
-    let (mut one, mut other) = (Generator::new(&settings, 8), Generator::new(&slower, 8));
+    let (mut one, mut other) =
+        (Generator::new(&settings, None, 8), Generator::new(&slower, None, 8));
     for _ in 0..100 {
         let (one, other) = (one.draw_next(), other.draw_next());
         let ahead = one.workflow.ready.since(one.at);
@@ -122,7 +123,7 @@ fn two_runs_are_equal_and_every_planner_meets_the_same_workflows() {
     let mut offered = Vec::new();
     for planner in WorkflowPlannerName::ALL {
         let settings = WorkflowsSettings { planner: planner.name().to_owned(), ..small() };
-        let measure = |seed| run(&settings, seed, &mut SilentTrace).unwrap();
+        let measure = |seed| run(&settings, None, seed, &mut SilentTrace).unwrap();
         let measures = measure(3);
         let text = |seed| serde_json::to_string(&measure(seed)).unwrap();
         assert_eq!(text(3), text(3), "{}", planner.name());
@@ -147,7 +148,7 @@ fn no_resource_is_ever_overbooked() {
         settings.workload.deadline_percent = 300;
         settings.federation.speed_choice = super::settings::SpeedChoice::Drawn;
         let mut events: Vec<TraceEvent<'static>> = Vec::new();
-        run(&settings, 5, &mut events).unwrap();
+        run(&settings, None, 5, &mut events).unwrap();
         let mut capacities = std::collections::BTreeMap::new();
         let mut changes: std::collections::BTreeMap<_, Vec<(i64, i64)>> =
             std::collections::BTreeMap::new();

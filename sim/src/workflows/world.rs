@@ -131,6 +131,7 @@ impl<'a> World<'a> {
         settings: &'a WorkflowsSettings,
         planner: Box<dyn WorkflowPlanner>,
         topology: &'a Topology,
+        recorded: Option<&'a Workflow>,
         seed: u64,
     ) -> Self {
         // At most WORKFLOWS_MAX.
@@ -139,7 +140,7 @@ impl<'a> World<'a> {
             settings,
             planner,
             topology,
-            generator: Generator::new(&settings.workload, seed),
+            generator: Generator::new(&settings.workload, recorded, seed),
             scratch: ScratchTimetables::new(topology),
             stop: AtomicBool::new(false),
             record: WorkflowRecord { warm_up, ..WorkflowRecord::default() },

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_common::Span;
+use coalloc_common::{Span, limits};
 use coalloc_net::convert::{ParsedWorkflow, merged_sets, workflow_options};
 
 use super::FileArgs;
@@ -100,8 +100,10 @@ fn critical_path(federation: &Federation, parsed: &ParsedWorkflow) -> (String, E
             let seconds = path.mean.as_us().unsigned_abs().div_ceil(1_000_000);
             let mean = Span::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
             let text = format!(
-                "critical path: {} with every activity at its fastest site, {} with mean speeds and rates\n",
-                path.least, mean
+                "critical path: {} at the fastest sites, in whole slots of {}; {} with mean speeds and rates, not rounded\n",
+                path.least,
+                limits::WORKFLOW_SLOT,
+                mean
             );
             if end <= workflow.deadline {
                 return (text, Exit::Done);

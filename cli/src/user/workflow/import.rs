@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use coalloc_common::limits::{self, NAME_LEN_MAX, WORKFLOW_FILE_BYTES_MAX};
+use coalloc_common::workflow::Workflow;
 use coalloc_common::{Span, Time};
 use coalloc_net::convert::{span_to_wire, workflow_from_wire};
 use coalloc_proto::v1;
@@ -97,13 +98,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<Answer, Failure> {
     let failed =
         |problem: String| Failure::bad_input(format!("{}: {problem}", args.path.display()));
     let content = read(&args.path).map_err(failed)?;
-    let is_xml = content.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('<');
-    let seen = if is_xml { RecordedFormat::Dax } else { RecordedFormat::Wfformat };
-    let imported = match args.format.unwrap_or(seen) {
-        RecordedFormat::Wfformat => wfformat::read(&content),
-        RecordedFormat::Dax => dax::read(&content),
-    };
-    let imported = imported.map_err(failed)?;
+    let imported = parse(&content, args.format).map_err(failed)?;
     let (workflow, notes) = to_wire(&imported, args);
     // What is printed is a workflow file that can be planned. A site is looked up when there is a federation.
     workflow_from_wire(None, &workflow, Time::from_us(0))
@@ -114,8 +109,39 @@ pub(super) fn run(args: &ImportArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(text::json(&workflow)?))
 }
 
+/// Reads a text in its format, or in the one that its content shows.
+fn parse(content: &str, format: Option<RecordedFormat>) -> Result<ImportedWorkflow, String> {
+    let is_xml = content.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('<');
+    let seen = if is_xml { RecordedFormat::Dax } else { RecordedFormat::Wfformat };
+    match format.unwrap_or(seen) {
+        RecordedFormat::Wfformat => wfformat::read(content),
+        RecordedFormat::Dax => dax::read(content),
+    }
+}
+
+/// A recorded workflow for experiments: run times are work at the mean speed, and files that no task writes are
+/// left out.
+///
+/// # Errors
+/// What is wrong with the text.
+pub(crate) fn recorded(content: &str, mean_mips: u64) -> Result<Workflow, String> {
+    let args = ImportArgs {
+        path: PathBuf::new(),
+        cpus: 1,
+        mean_mips: Some(mean_mips),
+        data_at: None,
+        format: None,
+    };
+    let (workflow, _) = to_wire(&parse(content, None)?, &args);
+    let parsed = workflow_from_wire(None, &workflow, Time::from_us(0));
+    parsed.map(|parsed| parsed.workflow).map_err(|error| error.to_string())
+}
+
 /// The text of a plain or packed file.
-fn read(path: &Path) -> Result<String, String> {
+///
+/// # Errors
+/// The file cannot be read, or is too large.
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     let open = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut file = File::open(path)?;

@@ -132,6 +132,11 @@ impl Routing {
         self.total
     }
 
+    /// What the routes take of a resource.
+    pub(super) fn load(&self, resource: u32) -> u64 {
+        self.load[resource as usize]
+    }
+
     /// The route of a link.
     pub(super) fn path(&self, link: usize) -> &Path {
         &self.paths[link]

@@ -32,6 +32,10 @@ pub(super) trait Occupancy: Sized {
     /// How far above the rank of its leader a site must rank, see [`Search::leaders`].
     const RANKS_ABOVE_LEADER: u32;
 
+    /// Whether the first plan ends the search, because all plans cost the same. What
+    /// [`Occupancy::preference`] adds is no cost.
+    const FIRST_IS_BEST: bool = false;
+
     /// Sets the candidates, the order, the leaders and the ranks of a search.
     fn prepare(search: &mut Search<'_, Self>, demand: &Demand<'_>);
 
@@ -75,6 +79,11 @@ pub(super) trait Occupancy: Sized {
     /// links. It is asked before they are routed.
     fn may_route(_search: &mut Search<'_, Self>, _place: usize) -> bool {
         true
+    }
+
+    /// Whether it is known that the links of the site at this place have no routes from a candidate.
+    fn is_unroutable(_search: &Search<'_, Self>, _place: usize, _at: usize) -> bool {
+        false
     }
 
     /// Called when the links of the placed sites have no routes that fit together.
@@ -321,6 +330,7 @@ impl<'a, O: Occupancy> Search<'a, O> {
             if self.closed[at] == 0
                 && self.occupancy.is_open(site, vertex)
                 && O::rank(self, site, at) >= least_rank
+                && !O::is_unroutable(self, place, at)
             {
                 let mut least = self.score[at] + others + O::preference(self, place, at);
                 if let Some((chains, behind, rest)) = rest {
@@ -485,7 +495,8 @@ impl<'a, O: Occupancy> Search<'a, O> {
         if !O::accepts(self) {
             return;
         }
-        self.best = cost;
+        // Nothing costs less than 0, so nothing more is searched.
+        self.best = if O::FIRST_IS_BEST { 0 } else { cost };
         (self.watch)(cost, self.meter.opened());
         self.best_placed.clone_from(&self.placed);
         self.best_paths.clear();

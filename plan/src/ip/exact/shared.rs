@@ -8,7 +8,7 @@
 //! resources.
 //!
 //! [`place`] answers with the first placement in the order of preference (the lexicographically
-//! least), or proves that there is none. It searches in three steps, and stops at the first that
+//! least), or proves that there is none. It searches in four steps, and stops at the first that
 //! answers:
 //!
 //! 1. Every member at its first candidate. This is the common case, and it needs no search.
@@ -17,10 +17,14 @@
 //!    because this order is a bad one for proofs.
 //! 3. Member after member, each at the first candidate with which the others can still be placed.
 //!    The branch and bound answers each of these questions. It takes the members in the order
-//!    that is best for proofs.
+//!    that is best for proofs. Each question is a proof, so this step has a number of nodes of its
+//!    own ([`Steps::one_by_one`]).
+//! 4. Any placement that fits, when the third step has used up its nodes: first the least that it
+//!    has found, then others as the branch and bound meets them. Whether there is a placement is
+//!    still proven; [`SharedAnswer::least`] says that the order of preference is not.
 //!
 //! The caller may refuse a placement that fits (`accept`). Then the search goes on to the next
-//! placement in the order of preference. No placement is offered twice.
+//! placement, up to the third step in the order of preference. No placement is offered twice.
 //!
 //! Left out: costs. The order of preference is the only objective, so routes are any that fit
 //! together. Also left out is what else a workflow has: the frame is given, and sets of activities
@@ -42,7 +46,7 @@ use super::paths::Rows;
 use super::routing::{AddOutcome, Routing, RoutingInput, UnroutedLink};
 use super::search::bounds::{Amounts, Bounds};
 use super::search::notes::Notes;
-use super::search::sums::{Manner, Sums};
+use super::search::sums::{Manner, MemberOrder, Sums};
 use super::search::{Demand, Search};
 use crate::ip::admit::Candidates;
 use crate::{Budget, Route};
@@ -113,8 +117,8 @@ impl Conflict {
 /// The outcome for one frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SharedOutcome {
-    /// The lexicographically least placement of all that fit and were not refused: member by
-    /// member, by position in its candidates.
+    /// A placement that fits and was not refused. The lexicographically least one (member by
+    /// member, by position in its candidates) if [`SharedAnswer::least`] is set.
     Fits {
         /// The vertex of each member.
         placements: Vec<VertexIndex>,
@@ -139,11 +143,38 @@ pub struct SharedAnswer {
     pub outcome: SharedOutcome,
     /// How many search nodes were opened.
     pub nodes: u64,
+    /// Whether placements were offered in the order of preference: the fourth step was not needed.
+    pub least: bool,
 }
 
-/// Nodes of the second step for each member, and as many for the frame. A search that goes right
-/// opens one for each member.
-const IN_ORDER_NODES: u64 = 16;
+/// How many nodes the steps may open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    /// For the second step.
+    pub in_order: u64,
+    /// For the third step, beyond its first search, which finds out whether there is any placement.
+    pub one_by_one: u64,
+}
+
+impl Steps {
+    /// Nodes of the second step for each member, and as many for the frame. A search that goes right
+    /// opens one for each member.
+    const IN_ORDER: u64 = 16;
+    /// The same of the third step. Of sets of 8 members with 8 channels 1 of 100 needs more, of sets
+    /// of 16 members 1 of 3.
+    const ONE_BY_ONE: u64 = 32;
+
+    /// The steps for a number of members.
+    #[must_use]
+    pub fn of(members: usize) -> Self {
+        // There are at most REQUEST_SITES_MAX members.
+        let each = 1 + members as u64;
+        Self { in_order: Self::IN_ORDER * each, one_by_one: Self::ONE_BY_ONE * each }
+    }
+
+    /// Without bounds: the answer is the least placement, or the budget has ended.
+    pub const UNBOUNDED: Self = Self { in_order: u64::MAX, one_by_one: u64::MAX };
+}
 
 /// Places the members of one frame. `accept` is asked about placements that fit, the preferred one
 /// first, until it takes one.
@@ -153,18 +184,16 @@ pub fn place(
     budget: &Budget<'_>,
     accept: &mut dyn FnMut(&[VertexIndex]) -> bool,
 ) -> SharedAnswer {
-    // There are at most REQUEST_SITES_MAX members.
-    let in_order_nodes = IN_ORDER_NODES * (1 + frame.members.len() as u64);
-    place_in(frame, budget, in_order_nodes, accept)
+    place_in(frame, budget, Steps::of(frame.members.len()), accept)
 }
 
-/// [`place`] with this many nodes for the second step. For tests, which set 0.
+/// [`place`] with these bounds on its steps. For tests, which set 0.
 #[doc(hidden)]
 #[must_use]
 pub fn place_in(
     frame: &SharedFrame<'_>,
     budget: &Budget<'_>,
-    in_order_nodes: u64,
+    steps: Steps,
     accept: &mut dyn FnMut(&[VertexIndex]) -> bool,
 ) -> SharedAnswer {
     debug_assert!(frame.links.iter().all(|link| link.from != link.to));
@@ -179,7 +208,8 @@ pub fn place_in(
         && !frame.links.iter().any(apart)
         && offers.take(firsts)
     {
-        return SharedAnswer { outcome: fits(firsts, &[], frame.links.len()), nodes: 0 };
+        let outcome = fits(firsts, &[], frame.links.len());
+        return SharedAnswer { outcome, nodes: 0, least: true };
     }
     let edges_max = frame.route_edges_max.clamp(1, limits::ROUTE_EDGES_MAX) as usize;
     let mut network = Network::new(frame.topology, frame.view, |_, _| 0, edges_max);
@@ -191,7 +221,7 @@ pub fn place_in(
         && offers.take(firsts)
     {
         let outcome = fits(firsts, &paths, links.len());
-        return SharedAnswer { outcome, nodes: meter.opened() };
+        return SharedAnswer { outcome, nodes: meter.opened(), least: true };
     }
     network.set_capacities(frame.topology);
     let amounts = amounts(frame, &kinds);
@@ -207,8 +237,10 @@ pub fn place_in(
         lists,
         offers,
         meter,
+        left: steps.one_by_one,
+        least: None,
     };
-    solver.answer(&kinds, in_order_nodes)
+    solver.answer(&kinds, steps.in_order)
 }
 
 /// The kinds that members want, the CPUs first.
@@ -322,7 +354,7 @@ enum Verdict {
     Stopped,
 }
 
-/// The second and the third step.
+/// The second step and those after it.
 struct Solver<'a, 'b> {
     ground: RoutingInput<'a>,
     amounts: Amounts,
@@ -332,14 +364,39 @@ struct Solver<'a, 'b> {
     notes: Notes,
     offers: Offers<'b>,
     meter: Meter<'b>,
+    /// What the third step may still open.
+    left: u64,
+    /// The least placement that it has found, until it is offered.
+    least: Option<FittingPlacement>,
+}
+
+/// Nodes of the first turn of [`Solver::search_any`] for each member, and as many for the frame.
+const TURN_NODES: u64 = 64;
+
+/// What a search of the solver is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// The least placement that is taken.
+    Least,
+    /// Whether there is a placement. Nothing is offered.
+    Any,
+    /// Any placement that is taken.
+    AnyTaken,
 }
 
 impl Solver<'_, '_> {
     fn answer(mut self, kinds: &[ResourceKind], in_order_nodes: u64) -> SharedAnswer {
-        let mut verdict = self.search(&[], in_order_nodes, true);
+        let own = MemberOrder::Own;
+        let mut verdict = self.search(&[], in_order_nodes, (Purpose::Least, own));
+        let mut least = true;
         if matches!(verdict, Verdict::Stopped) && !self.meter.ended() {
             self.notes.clear();
             verdict = self.member_by_member();
+        }
+        if matches!(verdict, Verdict::Stopped) && !self.meter.ended() {
+            self.notes.clear();
+            least = false;
+            verdict = self.any();
         }
         let outcome = match verdict {
             Verdict::Fits(found) => fits(&found.placed, &found.paths, found.paths.len()),
@@ -349,7 +406,7 @@ impl Solver<'_, '_> {
                 SharedOutcome::Refuted { conflict: self.conflict(kinds), refused }
             }
         };
-        SharedAnswer { outcome, nodes: self.meter.opened() }
+        SharedAnswer { outcome, nodes: self.meter.opened(), least }
     }
 
     fn conflict(&mut self, kinds: &[ResourceKind]) -> Conflict {
@@ -367,16 +424,26 @@ impl Solver<'_, '_> {
 
     /// Searches the placements of some members at given vertices and of the others at any of their
     /// candidates.
-    fn search(&mut self, pinned: &[u32], nodes: u64, in_order: bool) -> Verdict {
-        let Self { ground, amounts, bounds, lists, wants, notes, offers, meter } = self;
+    fn search(
+        &mut self,
+        pinned: &[u32],
+        nodes: u64,
+        (purpose, order): (Purpose, MemberOrder),
+    ) -> Verdict {
+        let Self { ground, amounts, bounds, lists, wants, notes, offers, meter, .. } = self;
         let lists = lists.iter().enumerate().map(|(member, list)| match pinned.get(member) {
             Some(_) => &pinned[member..=member],
             None => list,
         });
         let candidates = Candidates::listed(lists);
-        let twins = !in_order || offers.refused.is_empty();
-        let mut accept = |placed: &[u32]| !in_order || offers.take(placed);
-        let manner = Manner { in_order, twins, accept: &mut accept };
+        let twins = match purpose {
+            Purpose::Least => offers.refused.is_empty(),
+            Purpose::Any => true,
+            // A twin's exchange may be met, and left out, before the placement that stands for it.
+            Purpose::AnyTaken => false,
+        };
+        let mut accept = |placed: &[u32]| purpose == Purpose::Any || offers.take(placed);
+        let manner = Manner { order, twins, accept: &mut accept };
         let sums = Sums::new(amounts, bounds, notes, manner);
         let demand =
             Demand { candidates: &candidates, wants, tables_after: u64::MAX, value: &|_, _| 0 };
@@ -391,11 +458,35 @@ impl Solver<'_, '_> {
         }
     }
 
+    /// Searches for any placement of the members that are not pinned, in both orders that are good
+    /// for proofs by turns, each time with twice as many nodes: which one is better depends on what is
+    /// short. Keeps notes only of the search that ends.
+    fn search_any(&mut self, pinned: &[u32], nodes: u64, purpose: Purpose) -> Verdict {
+        if self.ground.links.is_empty() {
+            return self.search(pinned, nodes, (purpose, MemberOrder::Largest));
+        }
+        let (mut left, mut part) = (nodes, TURN_NODES * (1 + self.lists.len() as u64));
+        let notes = self.notes.clone();
+        let mut orders = [MemberOrder::Linked, MemberOrder::Largest].into_iter().cycle();
+        loop {
+            let order = orders.next().unwrap_or(MemberOrder::Linked);
+            let opened = self.meter.opened();
+            let verdict = self.search(pinned, part.min(left), (purpose, order));
+            left -= self.meter.opened() - opened;
+            if !matches!(verdict, Verdict::Stopped) || left == 0 || self.meter.ended() {
+                return verdict;
+            }
+            self.notes.clone_from(&notes);
+            part = part.saturating_mul(2);
+        }
+    }
+
     /// The third step.
     fn member_by_member(&mut self) -> Verdict {
-        match self.search(&[], u64::MAX, false) {
+        match self.search_any(&[], u64::MAX, Purpose::Any) {
             Verdict::Fits(found) => {
                 self.notes.clear();
+                self.least = Some(found.clone());
                 let RoutingInput { network, links, .. } = self.ground;
                 let candidates = Candidates::listed(self.lists.iter().map(Vec::as_slice));
                 let order: Vec<usize> = (0..self.lists.len()).collect();
@@ -417,6 +508,7 @@ impl Solver<'_, '_> {
     ) -> Verdict {
         let member = pinned.len();
         if member == self.lists.len() {
+            self.least = None;
             let taken = self.offers.take(&found.placed);
             return if taken { Verdict::Fits(found) } else { Verdict::Refuted };
         }
@@ -451,10 +543,25 @@ impl Solver<'_, '_> {
     /// Whether the other members can be placed, too. Keeps notes only if they cannot.
     fn ask(&mut self, pinned: &[u32]) -> Verdict {
         let notes = self.notes.clone();
-        let verdict = self.search(pinned, u64::MAX, false);
+        let opened = self.meter.opened();
+        let verdict = self.search_any(pinned, self.left, Purpose::Any);
+        self.left -= self.meter.opened() - opened;
         if !matches!(verdict, Verdict::Refuted) {
             self.notes = notes;
         }
+        if let Verdict::Fits(found) = &verdict {
+            self.least = Some(found.clone());
+        }
         verdict
+    }
+
+    /// The fourth step.
+    fn any(&mut self) -> Verdict {
+        if let Some(found) = self.least.take()
+            && self.offers.take(&found.placed)
+        {
+            return Verdict::Fits(found);
+        }
+        self.search_any(&[], u64::MAX, Purpose::AnyTaken)
     }
 }

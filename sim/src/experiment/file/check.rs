@@ -97,6 +97,13 @@ impl Experiment {
         if !(0.0..=1.0).contains(&shape.share) {
             return Err(InvalidField::new(format!("{field}.share"), shape.share, "0 to 1"));
         }
+        let slack = shape.order.as_ref().map(|order| order.slack);
+        let slack = slack.or(shape.trend.as_ref().map(|trend| trend.slack));
+        if let Some(slack) = slack.filter(|slack| self.paper.paired && *slack != 0.0) {
+            let kind = if shape.order.is_some() { "order" } else { "trend" };
+            let allowed = "no slack where shapes are judged seed by seed (paper.paired)";
+            return Err(InvalidField::new(format!("{field}.{kind}.slack"), slack, allowed));
+        }
         for (place, Term { metric, at }) in shape.terms() {
             self.check_metric(&format!("{field}.{place}.metric"), metric)?;
             self.check_at(&format!("{field}.{place}"), at)?;

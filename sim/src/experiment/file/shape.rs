@@ -65,6 +65,10 @@ pub struct Term {
 pub struct TermOrder {
     /// The terms, the largest first.
     pub falling: Vec<Term>,
+    /// May a term be equal to the next one? For files that judge seed by seed, whose orders are strict
+    /// otherwise.
+    #[serde(default)]
+    pub or_equal: bool,
     /// How far a term may be below the next one and still count as above it, as a share of the next one.
     #[serde(default)]
     pub slack: f64,
@@ -96,6 +100,10 @@ pub struct Trend {
     pub along: String,
     /// The direction of the trend.
     pub goes: TrendDirection,
+    /// May a value be equal to the one before? For files that judge seed by seed, whose trends are strict
+    /// otherwise.
+    #[serde(default)]
+    pub or_equal: bool,
     /// How far a step may go in the other direction, as a share of the largest value of the line.
     #[serde(default)]
     pub slack: f64,

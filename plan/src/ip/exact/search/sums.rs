@@ -2,21 +2,25 @@
 //!
 //! All costs are zero, so the first placement that fits ends the search. If the caller wants the
 //! first placement, members are placed in their own order, and candidates are tried in the order in
-//! which they are listed. Otherwise the largest member comes first, candidates near placed
-//! neighbours are tried first, and states below which nothing fits are remembered.
+//! which they are listed. Otherwise members come in the order of [`MemberOrder`], candidates near
+//! placed neighbours are tried first, and states below which nothing fits are remembered.
 //!
 //! Bounds are necessary conditions: every member that is not placed has an open candidate; what
-//! these members want together is free at their open candidates ([`super::bounds`]); and the edges
-//! of a vertex carry the links that have to leave it. Each bound that closes a branch notes the
+//! these members want together is free at their open candidates ([`super::bounds`]); the edges
+//! of a vertex carry the links that have to leave it (`ports`); and links over one edge fit beside those that
+//! are there (`forced`). Each bound that closes a branch notes the
 //! shortages that it rests on in [`Notes`].
 //!
 //! Two placements that differ only by an exchange of two twins ([`order::twins`]) fit alike, so the
 //! search tries one of them, the one that comes first. This ends when a placement that fits is
 //! refused, because the caller may take the twins' exchange.
 
+mod forced;
+mod ports;
+
 use std::collections::BTreeSet;
 
-use super::super::network::{Link, Network};
+use super::super::network::Link;
 use super::super::order;
 use super::bounds::{Amounts, Bounds, Group, Measure};
 use super::notes::{Gap, Notes};
@@ -34,11 +38,12 @@ pub(in super::super) struct Sums<'a> {
     left: Vec<u64>,
     /// What would be left if everything were free.
     spare: Vec<u64>,
-    /// Whether members are placed in their own order, so that the first placement found is the
-    /// lexicographically least.
-    in_order: bool,
+    order: MemberOrder,
     /// Whether twins may be exchanged.
     twins: bool,
+    /// How many placements were refused, and how many when the search entered each place.
+    refused: u64,
+    refused_before: Vec<u64>,
     accept: &'a mut dyn FnMut(&[u32]) -> bool,
     notes: &'a mut Notes,
     place: Vec<usize>,
@@ -52,10 +57,22 @@ pub(in super::super) struct Sums<'a> {
     gains: Vec<(u64, u32)>,
 }
 
+/// The order in which members are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum MemberOrder {
+    /// Their own, so that the first placement found is the lexicographically least.
+    Own,
+    /// The largest first: best for proofs where amounts at sites are short.
+    Largest,
+    /// Always one with the most links to members placed before it: best for proofs where edges are
+    /// short.
+    Linked,
+}
+
 /// How a search of [`Sums`] goes on.
 pub(in super::super) struct Manner<'a> {
-    /// Places members in their own order instead of the largest first.
-    pub(in super::super) in_order: bool,
+    /// The order in which members are placed.
+    pub(in super::super) order: MemberOrder,
     /// Tries one of several placements that differ by an exchange of twins.
     pub(in super::super) twins: bool,
     /// Takes or refuses a placement that fits.
@@ -75,8 +92,10 @@ impl<'a> Sums<'a> {
             bounds,
             left: amounts.free.clone(),
             spare: amounts.most.clone(),
-            in_order: manner.in_order,
+            order: manner.order,
             twins: manner.twins,
+            refused: 0,
+            refused_before: Vec::new(),
             accept: manner.accept,
             notes,
             place: Vec::new(),
@@ -113,6 +132,7 @@ impl<'a> Sums<'a> {
 
 impl Occupancy for Sums<'_> {
     const RANKS_ABOVE_LEADER: u32 = 0;
+    const FIRST_IS_BEST: bool = true;
 
     fn prepare(search: &mut Search<'_, Self>, demand: &Demand<'_>) {
         let members = demand.wants.len();
@@ -127,12 +147,15 @@ impl Occupancy for Sums<'_> {
         search.ahead.resize(candidates, 0);
         search.closed.resize(candidates, 0);
         search.occupancy.open.resize(candidates, false);
-        search.order = if search.occupancy.in_order {
-            (0..members).collect()
-        } else {
-            let open: Vec<usize> =
-                (0..members).map(|site| demand.candidates.of(site).len()).collect();
-            order::packing_order(search.links, &open, &search.occupancy.weights(members))
+        search.occupancy.refused_before.resize(members, 0);
+        let open = || (0..members).map(|site| demand.candidates.of(site).len()).collect::<Vec<_>>();
+        search.order = match search.occupancy.order {
+            MemberOrder::Own => (0..members).collect(),
+            MemberOrder::Largest => {
+                let weights = search.occupancy.weights(members);
+                order::packing_order(search.links, &open(), &weights)
+            }
+            MemberOrder::Linked => order::placing_order(search.links, &open()),
         };
         search.occupancy.place = search.set_ties();
         (search.leaders, search.follows_first) = if search.occupancy.twins {
@@ -181,13 +204,16 @@ impl Occupancy for Sums<'_> {
     fn bound_rest(search: &mut Search<'_, Self>, place: usize) -> Option<u64> {
         search.least[place].clear();
         search.least[place].resize(search.order.len() - place, 0);
-        (search.find_open(place) && search.sums_suffice(place)).then_some(0)
+        let suffices = search.find_open(place)
+            && search.sums_suffice(place)
+            && search.forced_routes_suffice(place);
+        suffices.then_some(0)
     }
 
     /// Near its neighbours first, unless the caller wants the first placement. The first member
     /// takes its vertices by rank, because [`Search::close`] relies on it.
     fn preference(search: &Search<'_, Self>, place: usize, at: usize) -> u64 {
-        if search.occupancy.in_order || place == 0 {
+        if search.occupancy.order == MemberOrder::Own || place == 0 {
             return 0;
         }
         let away = |(_, other): &&(usize, usize)| search.placed[*other] != search.vertices[at];
@@ -195,13 +221,17 @@ impl Occupancy for Sums<'_> {
     }
 
     fn is_dead(search: &mut Search<'_, Self>, place: usize) -> bool {
+        search.occupancy.refused_before[place] = search.occupancy.refused;
         search.has_states(place)
             && !search.occupancy.dead.is_empty()
             && search.occupancy.dead.contains(&search.state(place))
     }
 
+    /// A state is dead if nothing fits below it. A placement that fits and is refused says nothing
+    /// of others with the same state.
     fn searched(search: &mut Search<'_, Self>, place: usize) {
         if search.has_states(place)
+            && search.occupancy.refused_before[place] == search.occupancy.refused
             && search.best == u64::MAX
             && search.occupancy.dead.len() < STATES_MAX
         {
@@ -215,8 +245,15 @@ impl Occupancy for Sums<'_> {
         for at in search.starts[site]..search.starts[site + 1] {
             if search.closed[at] > 0 || !search.occupancy.is_open(site, search.vertices[at]) {
                 search.note_closed(place, site, at);
+            } else if Self::is_unroutable(search, place, at) {
+                search.note_short_edge(place, place, search.vertices[at]);
             }
         }
+    }
+
+    fn is_unroutable(search: &Search<'_, Self>, place: usize, at: usize) -> bool {
+        search.network.edges_max == 1
+            && search.short_edges(place, place, search.vertices[at]).next().is_some()
     }
 
     fn may_route(search: &mut Search<'_, Self>, place: usize) -> bool {
@@ -236,6 +273,7 @@ impl Occupancy for Sums<'_> {
         // What was left out for a twin so far does not fit, because its twin did not.
         search.leaders.fill(None);
         search.follows_first.fill(false);
+        search.occupancy.refused += 1;
         false
     }
 }
@@ -265,7 +303,8 @@ impl Search<'_, Sums<'_>> {
     /// Whether states are compared at this place. Before the second member is placed, all differ;
     /// before the last one, a search costs less.
     fn has_states(&self, place: usize) -> bool {
-        !self.occupancy.in_order && (2..self.order.len().saturating_sub(1)).contains(&place)
+        self.occupancy.order != MemberOrder::Own
+            && (2..self.order.len().saturating_sub(1)).contains(&place)
     }
 
     /// What decides whether the members from this place in the order on can be placed: what is
@@ -432,98 +471,6 @@ impl Search<'_, Sums<'_>> {
             }
         }
     }
-
-    /// Whether the edges of every vertex carry the links that have to leave it or come to it: those
-    /// whose other end is placed at another vertex, or cannot be placed there.
-    fn ports_suffice(&mut self, place: usize) -> bool {
-        for index in 0..self.links.len() {
-            let Link { from, to, rate, .. } = self.links[index];
-            let at = |site: usize| (self.occupancy.place[site] <= place).then(|| self.placed[site]);
-            match (at(from), at(to)) {
-                (Some(start), Some(end)) if start != end => {
-                    self.occupancy.rates[start as usize][0] += rate;
-                    self.occupancy.rates[end as usize][1] += rate;
-                }
-                (Some(start), None) if !self.could_join(to, start) => {
-                    self.occupancy.rates[start as usize][0] += rate;
-                }
-                (None, Some(end)) if !self.could_join(from, end) => {
-                    self.occupancy.rates[end as usize][1] += rate;
-                }
-                _ => {}
-            }
-        }
-        let mut suffice = true;
-        for index in 0..=place {
-            let vertex = self.placed[self.order[index]];
-            let rates = std::mem::take(&mut self.occupancy.rates[vertex as usize]);
-            if suffice && rates != [0; 2] {
-                suffice = self.port_suffices(place, vertex, rates);
-            }
-        }
-        suffice
-    }
-
-    /// Whether a member that is not placed could be placed at this vertex.
-    fn could_join(&self, site: usize, vertex: u32) -> bool {
-        (self.starts[site]..self.starts[site + 1])
-            .any(|at| self.vertices[at] == vertex && self.closed[at] == 0)
-            && self.occupancy.is_open(site, vertex)
-    }
-
-    /// Whether the edges of a vertex carry these rates away from it and to it.
-    fn port_suffices(&mut self, place: usize, vertex: u32, rates: [u64; 2]) -> bool {
-        let [away, back] = rates;
-        for (ways, wanted) in
-            [([true, true], away + back), ([true, false], away), ([false, true], back)]
-        {
-            let rate = self.occupancy.bounds.rate;
-            let have: u64 = port(self.network, vertex, ways)
-                .map(|resource| self.network.free[resource as usize] / rate * rate)
-                .fold(0, u64::saturating_add);
-            if wanted > have {
-                self.note_port(place, vertex, ways, wanted - have - 1);
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Notes the shortages of a vertex whose edges do not carry its links.
-    fn note_port(&mut self, place: usize, vertex: u32, ways: [bool; 2], slack: u64) {
-        let (network, rate) = (self.network, self.occupancy.bounds.rate);
-        self.occupancy.gains.clear();
-        for resource in port(network, vertex, ways) {
-            if !self.occupancy.notes.has_edge(resource) {
-                let (free, most) =
-                    (network.free[resource as usize], network.most[resource as usize]);
-                self.occupancy.gains.push((most / rate * rate - free / rate * rate, resource));
-            }
-        }
-        self.occupancy.drop_small_gains(slack);
-        for index in 0..self.occupancy.gains.len() {
-            let resource = self.occupancy.gains[index].1;
-            self.occupancy.notes.add_edge(resource);
-        }
-        for index in 0..self.links.len() {
-            let Link { from, to, .. } = self.links[index];
-            for (placed, other, way) in [(from, to, 0), (to, from, 1)] {
-                if !ways[way]
-                    || self.occupancy.place[placed] > place
-                    || self.placed[placed] != vertex
-                    || self.occupancy.place[other] <= place
-                    || self.could_join(other, vertex)
-                {
-                    continue;
-                }
-                for at in self.starts[other]..self.starts[other + 1] {
-                    if self.vertices[at] == vertex {
-                        self.note_closed(place, other, at);
-                    }
-                }
-            }
-        }
-    }
 }
 
 impl Sums<'_> {
@@ -537,13 +484,4 @@ impl Sums<'_> {
             matters
         });
     }
-}
-
-/// The resources of the edges of a vertex, for the steps away from it and the steps to it.
-fn port(network: &Network, vertex: u32, ways: [bool; 2]) -> impl Iterator<Item = u32> + '_ {
-    network.steps(vertex).iter().flat_map(move |step| {
-        // On a shared edge both steps take the same resource.
-        let back = ways[1] && !(ways[0] && step.back == step.out);
-        [ways[0].then_some(step.out), back.then_some(step.back)].into_iter().flatten()
-    })
 }
