@@ -39,6 +39,8 @@ pub struct RevisedActivities {
     pub moved: Vec<String>,
     /// Those that stay and end at another instant than before.
     pub resized: Vec<String>,
+    /// How many reports the revision has followed: all that were there when it was planned.
+    pub reports: usize,
 }
 
 /// What the revision of a booked workflow needs besides its plan.

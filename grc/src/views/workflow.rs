@@ -176,6 +176,17 @@ pub fn revision(reservation: &Reservation) -> Option<v1::WorkflowRevision> {
     })
 }
 
+/// How many reports the last revision of a workflow has followed, if it is booked.
+#[must_use]
+pub fn reports_followed(reservation: &Reservation) -> usize {
+    let done = reservation.change.as_ref().is_some_and(|change| change.state == ChangeState::Done);
+    let candidate = reservation.candidate.as_ref().filter(|_| done);
+    match candidate.and_then(|candidate| kept::read(&candidate.details.text())) {
+        Some(KeptPlan::Workflow(kept)) => kept.revised.map_or(0, |revised| revised.reports),
+        Some(KeptPlan::CoAllocation(_) | KeptPlan::Task(_)) | None => 0,
+    }
+}
+
 /// Says of each activity on a page how far it is.
 pub fn add_progress(receipt: &mut v1::WorkflowReceipt, reports: &[Report], now: Time) {
     if receipt.version == 0 {

@@ -199,11 +199,7 @@ impl GrcService {
         let id = id.clone();
         let look = move |coordinator: &Coordinator| coordinator.find(id.as_str()).cloned();
         let known = self.handle.read(look).await?;
-        let followed = |known: &Reservation| {
-            let id = known.change.as_ref()?.id.as_str().strip_prefix(REPORTS)?;
-            id.split_once('.')?.0.parse::<usize>().ok()
-        };
-        let known = known.filter(|known| followed(known).is_some_and(|round| round >= number));
+        let known = known.filter(|known| workflow::reports_followed(known) >= number);
         Ok(known.as_ref().and_then(workflow::revision))
     }
 

@@ -291,6 +291,7 @@ impl RevisionSearch {
         RevisedActivities {
             moved: revision.moved().map(name).collect(),
             resized: revision.resized.iter().copied().map(name).collect(),
+            reports: self.version.reports.len(),
         }
     }
 
