@@ -281,7 +281,7 @@ mod tests {
     fn what_has_no_trace_is_left_out_of_all_and_told() {
         let folder = tempfile::tempdir().unwrap();
         let (ready, skipped) = all_with(folder.path());
-        assert_eq!(ready.len() + 4, SHIPPED.len(), "{skipped}");
+        assert_eq!(ready.len() + 5, SHIPPED.len(), "{skipped}");
         let lines: Vec<&str> = skipped.lines().collect();
         let place = folder.path().join("KTH-SP2-1996-2-raw.swf.gz");
         assert!(
@@ -290,12 +290,16 @@ mod tests {
         );
         let looked = format!("looked for {};", place.display());
         assert!(lines.iter().all(|line| line.ends_with("; left out")), "{skipped}");
-        assert!(lines.len() == 4 && lines.iter().all(|line| line.contains(&looked)), "{skipped}");
+        assert!(lines.len() == 5 && lines[..4].iter().all(|l| l.contains(&looked)), "{skipped}");
+        let recorded = folder.path().join("Montage_25.xml.gz");
+        let looked = format!("looked for {};", recorded.display());
+        assert!(lines[4].starts_with("decker-2007-recorded: "), "{skipped}");
+        assert!(lines[4].contains(&looked), "{skipped}");
 
         let (_, tiny) = FILES.iter().find(|(path, _)| *path == "tiny.swf").unwrap();
         std::fs::write(place, tiny).unwrap();
         let (ready, skipped) = all_with(folder.path());
-        assert_eq!((ready.len(), skipped.as_str()), (SHIPPED.len(), ""));
+        assert_eq!((ready.len() + 1, skipped.lines().count()), (SHIPPED.len(), 1), "{skipped}");
         let waits = ready.iter().find(|ready| ready.experiment().name == "castillo-2009-waits");
         let waits = waits.unwrap();
         assert_eq!((waits.points.len(), waits.left_out.len()), (5, 2), "{:?}", waits.left_out);
