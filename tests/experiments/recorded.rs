@@ -22,6 +22,7 @@ settings:
     workflows: 12
     warm_up: 0
     interarrival_slots: 20
+    deadline_percent: 1000
     cpus: {{least: 1, most: 1}}
     recorded: {{file: tiny.dax, synchronous_level_percent: 50}}
 sweep: [{{name: file, path: workload.recorded.file, values: [{}]}}]
