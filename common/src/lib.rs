@@ -11,6 +11,7 @@
 pub mod amount;
 pub mod disk_space;
 pub mod id;
+pub mod identity;
 pub mod invalid;
 pub mod kind;
 pub mod limits;
@@ -38,6 +39,7 @@ pub use id::{
     ActivityName, CoordinatorName, DataName, DomainName, EdgeName, RequestId, ReservationId,
     ResourceId, RmName, SiteName, TransactionId, UserName, VertexName,
 };
+pub use identity::{Identity, Role, TrustDomain};
 pub use invalid::InvalidField;
 pub use kind::{ResourceKind, ResourceKinds};
 pub use objective::{Objective, Ranking};

@@ -12,6 +12,8 @@ pub const NAME_LEN_MAX: usize = 128;
 /// Longest name of a coordinator. Its ids are names too, and add a tag of 8 digits, a number of up to 20 digits, an
 /// attempt of up to 10 digits and three separators.
 pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
+/// Longest name of a trust domain, in characters: as much as the SPIFFE standard allows.
+pub const TRUST_DOMAIN_LEN_MAX: usize = 255;
 
 /// Most sites in one request. The paper's requests have 1 to 4 sites, and it writes of "1-8" sites with CPUs. A
 /// planner searches products of this number, so larger requests are refused at admission.
