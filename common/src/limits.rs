@@ -577,6 +577,23 @@ pub const CLIENT_KEEPALIVE: Span = Span::from_millis(500);
 pub const CLIENT_KEEPALIVE_PATIENCE: Span = Span::from_millis(500);
 /// Longest time to make a connection.
 pub const CONNECT_PATIENCE: Span = Span::from_secs(2);
+/// Most bytes of one file of an identity: a certificate takes 1 kB, and a list of 20,000 revoked ones 1 MB.
+pub const IDENTITY_FILE_BYTES_MAX: u64 = 4 << 20;
+/// Most domains that a daemon believes. Every certificate is checked against one of them only.
+pub const TRUST_DOMAINS_MAX: usize = 1_024;
+/// How often a daemon looks whether the files of its identity have changed. With [`IDENTITY_LOOK`] a peer that was
+/// revoked is out within ten seconds.
+pub const IDENTITY_POLL: Span = Span::from_secs(5);
+/// How often it is checked whether the peer of a connection is still believed, besides at every change of the files:
+/// the machine's clock may be set.
+pub const IDENTITY_LOOK: Span = Span::from_secs(60);
+/// How long a TLS handshake may take, at either end. It takes a millisecond of work and two round trips.
+pub const HANDSHAKE_PATIENCE: Span = Span::from_secs(2);
+/// Age at which a server closes a connection that is proven by a certificate, once its calls are done: with a new
+/// connection both ends judge each other anew.
+pub const CONNECTION_AGE_MAX: Span = Span::from_secs(3_600);
+/// Shortest time between two denials in the log. All of them are counted in the metrics.
+pub const DENIAL_LOG_PAUSE: Span = Span::from_secs(1);
 /// How long a stopping daemon waits for calls in flight; streams never end by themselves.
 pub const STOP_PATIENCE: Span = Span::from_secs(5);
 /// Longest time that a call may take at a server, whatever its client says.

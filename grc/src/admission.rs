@@ -115,6 +115,12 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
     inner().map_err(|error: InvalidField| status::invalid(&error))
 }
 
+/// The user that a request names.
+#[must_use]
+pub fn user_of(request: Option<&v1::CoAllocationRequest>) -> &str {
+    request.map_or("", |request| request.user.as_str())
+}
+
 /// Reads the client's id of a request. `own_ids` is the prefix of the ids of this coordinator's reservations.
 ///
 /// # Errors

@@ -6,25 +6,16 @@ pub mod tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use coalloc_common::{CoordinatorName, InvalidField, RmName, Span, limits};
-use coalloc_net::client;
+use coalloc_common::{CoordinatorName, InvalidField, RmName, Role, Span, limits};
+use coalloc_net::client::Destination;
 use coalloc_net::convert::{RequestOptions, plan_options, span_from_wire};
 use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
+use coalloc_net::identity::settings::Security;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
-use tonic::transport::Endpoint;
 
 use crate::config::parents::ParentSettings;
 use crate::config::tasks::TaskSettings;
-
-/// One configured resource manager.
-#[derive(Debug, Clone)]
-pub struct RmPeer {
-    /// Where it listens, as host:port.
-    pub address: String,
-    /// The endpoint for connections to `address`.
-    pub endpoint: Endpoint,
-}
 
 /// A GRC's configuration.
 #[derive(Debug, Clone)]
@@ -34,7 +25,7 @@ pub struct GrcConfig {
     /// The coordinator's name in the federation.
     pub name: CoordinatorName,
     /// The resource managers that it coordinates.
-    pub rms: BTreeMap<RmName, RmPeer>,
+    pub rms: BTreeMap<RmName, Destination>,
     /// The options for the search of plans, used where a request does not set them.
     pub planning: RequestOptions,
     /// Soft expiry of its holds: how long an RM waits for the decision before it asks. `None`: each RM's default.
@@ -68,12 +59,17 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         }
     };
     let name = CoordinatorName::parse("name", &message.name)?;
+    let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
+    let security = &daemon.security;
+    security.check_owner(Role::Coordinator, name.as_str())?;
+    let upward = message.upward.as_ref();
     let upward =
-        message.upward.as_ref().map(|wire| ParentSettings::parse(&name, wire)).transpose()?;
+        upward.map(|wire| ParentSettings::parse(security, &name, wire)).transpose()?;
+    let rms = peers(security, &name, &message.resource_managers)?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     Ok(GrcConfig {
-        daemon: daemon_settings(message.daemon.as_ref(), document.folder())?,
-        rms: peers(&name, &message.resource_managers)?,
+        daemon,
+        rms,
         name,
         planning: planning.map_err(|error| InvalidField {
             field: error.field.replacen("options", "planning", 1),
@@ -86,9 +82,10 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
 }
 
 fn peers(
+    security: &Security,
     own: &CoordinatorName,
     wire: &[v1::Peer],
-) -> Result<BTreeMap<RmName, RmPeer>, InvalidField> {
+) -> Result<BTreeMap<RmName, Destination>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one resource manager";
         return Err(InvalidField::new("resource_managers", "none", allowed));
@@ -102,13 +99,13 @@ fn peers(
             let allowed = "another name than this coordinator's own; that would be a cycle";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }
-        let endpoint = client::endpoint(&field("address"), &peer.address)?;
+        let at = format!("resource_managers[{index}]");
+        let destination = security.destination(&at, peer, Role::ResourceManager)?;
         if !addresses.insert(&peer.address) {
             let allowed = "each address once; one daemon has one identity";
             return Err(InvalidField::new(field("address"), &peer.address, allowed));
         }
-        let address = peer.address.clone();
-        if peers.insert(name, RmPeer { address, endpoint }).is_some() {
+        if peers.insert(name, destination).is_some() {
             let allowed = "each name once; one identity is one daemon";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }

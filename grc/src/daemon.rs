@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coalloc_ledger::Ledger;
 use coalloc_net::daemon::DaemonError;
+use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
@@ -30,7 +31,7 @@ use crate::planning::plan_cache::PlanCache;
 pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     // The address is bound first: a second daemon of this configuration fails here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
-    let host = System::host();
+    let host = System::host(config.daemon.security.dialer());
     let opened = shell::open(&config, &host)?;
     let planners = Planners::start()?;
     serve_on(config, &host, listener, opened, planners, server::stop_signal()).await
@@ -64,6 +65,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     };
     let readers = vec![node.reader.clone(), meters::reader(statuses, owed)];
     let name = config.name.as_str();
+    config.daemon.security.follow();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);
     federation.watch();
@@ -96,12 +98,18 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         routes = routes.add_service(server::resource_manager(upward));
         services.push("coalloc.v1.ResourceManager");
     }
+    let parents = config.upward.as_ref().map(|upward| upward.coordinators.clone());
+    let access = config.daemon.security.access(
+        ClientCertificates::Optional,
+        &parents.unwrap_or_default(),
+        &config.rms,
+    );
     let stop = async {
         stop.await;
         // A stream of events never ends by itself.
         node.handle.end_watches();
     };
-    server::serve(listener, routes, &services, node.room.clone(), stop).await?;
+    server::serve(listener, access, routes, &services, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(grc = %config.name, "stopped");

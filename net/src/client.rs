@@ -1,9 +1,122 @@
-//! Channels to other daemons, with every limit set.
+//! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text.
 //!
-//! Left out: TLS.
+//! Left out: the TLS handshake itself ([`crate::identity::client`]).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use coalloc_common::{InvalidField, limits};
+use http::Uri;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
+use tower_service::Service;
+
+use crate::identity::client::{BelievedStream, ExpectedServer, secure};
+use crate::identity::store::IdentityStore;
+
+/// A daemon to connect to: where it is, and who has to answer there.
+#[derive(Debug, Clone)]
+pub struct Destination {
+    /// The address, as host:port.
+    pub address: String,
+    /// How to connect to the address, with every limit set.
+    pub endpoint: Endpoint,
+    /// Who has to answer; `None` when calls are made in plain text.
+    pub expected: Option<ExpectedServer>,
+}
+
+impl Destination {
+    /// A daemon at `address` (`host:port`).
+    ///
+    /// # Errors
+    /// [`InvalidField`] when the address is not `host:port`.
+    pub fn new(
+        field: &str,
+        address: &str,
+        expected: Option<ExpectedServer>,
+    ) -> Result<Self, InvalidField> {
+        let endpoint = endpoint(field, address)?;
+        Ok(Self { address: address.to_owned(), endpoint, expected })
+    }
+}
+
+/// Connects to daemons: with an identity over TLS, or in plain text. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Dialer {
+    identity: Option<Arc<IdentityStore>>,
+}
+
+impl Dialer {
+    /// Connects in plain text: nobody knows who calls, nor who answers.
+    #[must_use]
+    pub const fn plain_text() -> Self {
+        Self { identity: None }
+    }
+
+    /// Connects over TLS, with the identity of a folder as it is at the time.
+    #[must_use]
+    pub const fn with_identity(identity: Arc<IdentityStore>) -> Self {
+        Self { identity: Some(identity) }
+    }
+
+    /// The identity with which it connects.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Arc<IdentityStore>> {
+        self.identity.as_ref()
+    }
+
+    /// A channel that connects when it is first used, and reconnects by itself. Whoever is expected has to answer; if
+    /// nobody is, any daemon that is believed may.
+    #[must_use]
+    pub fn connect(&self, to: &Destination) -> Channel {
+        let Some(identity) = &self.identity else { return to.endpoint.connect_lazy() };
+        let expected = to.expected.clone().unwrap_or(ExpectedServer::AnyDaemon);
+        let connector = TlsDialer {
+            identity: Arc::clone(identity),
+            expected,
+            address: to.address.as_str().into(),
+        };
+        to.endpoint.connect_with_connector_lazy(connector)
+    }
+
+    /// A channel to `address` (`host:port`), where any daemon that is believed may answer.
+    ///
+    /// # Errors
+    /// [`InvalidField`] when the address is not `host:port`.
+    pub fn channel(&self, field: &str, address: &str) -> Result<Channel, InvalidField> {
+        Ok(self.connect(&Destination::new(field, address, None)?))
+    }
+}
+
+/// Connects to one address over TLS, whenever the channel needs a connection.
+#[derive(Debug, Clone)]
+struct TlsDialer {
+    identity: Arc<IdentityStore>,
+    expected: ExpectedServer,
+    address: Arc<str>,
+}
+
+impl Service<Uri> for TlsDialer {
+    type Response = TokioIo<BelievedStream<TcpStream>>;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let Self { identity, expected, address } = self.clone();
+        Box::pin(async move {
+            let stream = TcpStream::connect(&*address).await?;
+            // Messages are small, and somebody waits for each.
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(secure(&identity, &expected, stream).await?))
+        })
+    }
+}
 
 /// Checks an address without connecting anywhere.
 ///
@@ -20,15 +133,16 @@ fn bare(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
     if host.is_empty() || !host.chars().all(plain) || port.parse::<u16>().is_err() {
         return Err(bad());
     }
+    // Also over TLS: the connector does the handshake, and the HTTP library must not do another one.
     Endpoint::from_shared(format!("http://{address}")).map_err(|_| bad())
 }
 
-/// A channel to `address` (`host:port`). It connects when it is first used, and reconnects by itself.
+/// A channel in plain text to `address` (`host:port`). It connects when it is first used, and reconnects by itself.
 ///
 /// # Errors
 /// [`InvalidField`] when the address is not `host:port`.
 pub fn channel(field: &str, address: &str) -> Result<Channel, InvalidField> {
-    Ok(endpoint(field, address)?.connect_lazy())
+    Dialer::plain_text().channel(field, address)
 }
 
 /// How to connect to `address` (`host:port`), with every limit set. Keepalive notices within a second that a

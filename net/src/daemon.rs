@@ -10,6 +10,7 @@ use coalloc_proto::v1;
 
 use crate::client::check_address;
 use crate::files;
+use crate::identity::settings::Security;
 use crate::server::{ServerError, listen_address};
 use crate::telemetry::{self, LogFormat};
 
@@ -104,6 +105,8 @@ pub fn die(reason: &str) -> ! {
 pub struct DaemonSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
+    /// How it proves who it is, and whom it believes.
+    pub security: Security,
     /// The ledger's file.
     pub ledger: PathBuf,
     /// Address on which metrics are served; `None`: nowhere.
@@ -123,7 +126,7 @@ pub fn daemon_settings(
     let missing =
         || InvalidField::new("daemon", "nothing", "where to listen, and the ledger's file");
     let wire = wire.ok_or_else(missing)?;
-    let listen = listen_address("daemon.listen", &wire.listen, wire.insecure_plaintext)?;
+    let listen = listen_address("daemon.listen", &wire.listen)?;
     if wire.ledger.is_empty() {
         return Err(InvalidField::new("daemon.ledger", "\"\"", "the path of the ledger's file"));
     }
@@ -137,7 +140,7 @@ pub fn daemon_settings(
         "" => None,
         text => {
             let field = "daemon.metrics_listen";
-            let address = listen_address(field, text, wire.insecure_plaintext)?;
+            let address = listen_address(field, text)?;
             if address == listen && address.port() != 0 {
                 let allowed = "an address other than daemon.listen";
                 return Err(InvalidField::new(field, address, allowed));
@@ -146,7 +149,9 @@ pub fn daemon_settings(
         }
     };
     let traces_endpoint = traces_endpoint(&wire.traces_endpoint)?;
-    Ok(DaemonSettings { listen, ledger, metrics_listen, traces_endpoint })
+    // Last, because it reads files.
+    let security = Security::parse(wire, listen, folder)?;
+    Ok(DaemonSettings { listen, security, ledger, metrics_listen, traces_endpoint })
 }
 
 fn traces_endpoint(text: &str) -> Result<Option<String>, InvalidField> {

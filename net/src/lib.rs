@@ -15,16 +15,18 @@
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
 //!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
 //!
-//! Left out until the issues that bring them: TLS, identity and authorization. Until then a daemon listens in
-//! plain text on loopback only, unless its configuration says otherwise.
+//! * [`identity`]: who is at the other end of a connection. [`authorization`]: who may make which call. A daemon
+//!   without an identity serves in plain text, on loopback only.
 
 mod allocator;
+pub mod authorization;
 pub mod client;
 pub mod clock;
 pub mod convert;
 pub mod daemon;
 pub mod disk_space;
 pub mod files;
+pub mod identity;
 pub mod latest;
 pub mod machine;
 pub mod metrics;

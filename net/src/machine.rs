@@ -17,8 +17,9 @@ use std::sync::Arc;
 use coalloc_common::Now;
 use coalloc_ledger::owner::{OwnerTurn, on_thread};
 use tokio::sync::oneshot;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
+use crate::client::{Destination, Dialer};
 use crate::clock;
 use crate::daemon::die;
 
@@ -40,7 +41,7 @@ pub trait Machine: fmt::Debug + Send + Sync + 'static {
     fn boot_id(&self) -> String;
 
     /// A channel that connects when it is first used, and reconnects whenever it has to.
-    fn connect(&self, endpoint: &Endpoint) -> Channel;
+    fn connect(&self, to: &Destination) -> Channel;
 
     /// Drives an owner called `name` until it is stopped. If the owner fails, this process ends at once:
     /// nothing that is in memory may be sent any more (I16).
@@ -69,14 +70,16 @@ pub async fn off_the_runtime<T: Send + 'static>(
 }
 
 /// The machine that this process really runs on.
-#[derive(Debug, Clone, Copy)]
-pub struct System;
+#[derive(Debug, Clone)]
+pub struct System {
+    dialer: Dialer,
+}
 
 impl System {
-    /// The system as a [`Host`].
+    /// The system as a [`Host`], which connects by `dialer`.
     #[must_use]
-    pub fn host() -> Host {
-        Arc::new(Self)
+    pub fn host(dialer: Dialer) -> Host {
+        Arc::new(Self { dialer })
     }
 }
 
@@ -89,8 +92,8 @@ impl Machine for System {
         clock::boot_id()
     }
 
-    fn connect(&self, endpoint: &Endpoint) -> Channel {
-        endpoint.connect_lazy()
+    fn connect(&self, to: &Destination) -> Channel {
+        self.dialer.connect(to)
     }
 
     fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {

@@ -174,6 +174,12 @@ pub struct Net {
     pub connections: LabelledMetric<Gauge, 1>,
     /// Connections that the server closed, by cause.
     pub connections_closed: LabelledMetric<Counter, 1>,
+    /// Calls and connections that were denied, by reason.
+    pub denied: LabelledMetric<Counter, 1>,
+    /// When the daemon's certificate ends, in seconds since 1970; 0 without one.
+    pub identity_ends: Gauge,
+    /// Times when the new files of the daemon's identity could not be used.
+    pub identity_refused: Counter,
     /// Spans of traces, by outcome.
     pub spans: LabelledMetric<Counter, 1>,
     /// Scrapes answered.
@@ -217,10 +223,36 @@ pub fn net() -> &'static Net {
                     ["cause"],
                     "connections_closed",
                     "Connections closed by this daemon: silent for 5 s, foreign (not HTTP/2), \
-                     crowded out by silent ones, idle when another needed the place, or refused \
-                     because all others have calls in progress",
+                     crowded out by silent ones, idle when another needed the place, refused because \
+                     all others have calls in progress, handshake (no TLS, or a certificate that is \
+                     not believed), or disbelieved (its certificate has ended or was revoked)",
                 )
-                .show([["silent"], ["foreign"], ["crowded"], ["idle"], ["refused"]]),
+                .show([
+                    ["silent"],
+                    ["foreign"],
+                    ["crowded"],
+                    ["idle"],
+                    ["refused"],
+                    ["handshake"],
+                    ["disbelieved"],
+                ]),
+            denied: room
+                .counters(
+                    ["reason"],
+                    "denied",
+                    "Calls denied because the caller has not proven who it is (unproven) or may \
+                     not make this call (not_allowed), and connections denied because the client's \
+                     certificate is not believed (disbelieved)",
+                )
+                .show([["unproven"], ["not_allowed"], ["disbelieved"]]),
+            identity_ends: room.gauge(
+                "identity_ends",
+                "When the certificate of this daemon ends, in seconds since 1970; 0 without one",
+            ),
+            identity_refused: room.counter(
+                "identity_refused",
+                "Times when the new files of this daemon's identity could not be used",
+            ),
             spans: room.counters(
                 ["outcome"],
                 "spans",

@@ -19,9 +19,10 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 pub use self::bookings::{BookingChange, BookingPage, ListFilter, progress};
-use crate::daemon::DaemonError;
+use crate::authorization::Caller;
+use crate::client::Destination;
 use crate::machine::Host;
-use crate::{client, convert, status};
+use crate::{convert, status};
 
 /// Checks that a message is meant for this resource manager. After two RMs have exchanged their addresses, a
 /// coordinator that has not noticed yet must not take the answer of one for that of the other.
@@ -67,6 +68,15 @@ impl AvailabilityQuery {
     }
 }
 
+/// What a call does to its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// It brings it further: Hold, Commit.
+    Books,
+    /// It ends it: Abort, Release.
+    Ends,
+}
+
 /// A Hold, Commit, Abort or Release: who sends it to this resource manager, and about which transaction.
 #[derive(Debug, Clone)]
 pub struct TransactionCall {
@@ -82,15 +92,29 @@ impl TransactionCall {
     /// Reads a call to the resource manager `rm`. `meant` is the one that the message names.
     ///
     /// # Errors
-    /// When the message is meant for another one, or INVALID_ARGUMENT for the first name that is wrong.
-    pub fn read(rm: &str, meant: &str, txn: &str, coordinator: &str) -> Result<Self, Status> {
+    /// When the message is meant for another one, INVALID_ARGUMENT for the first name that is wrong, or
+    /// PERMISSION_DENIED when the caller may not send it: a coordinator for itself, and what ends a transaction also an
+    /// operator for any coordinator (I21).
+    pub fn read(
+        rm: &str,
+        caller: &Caller,
+        kind: CallKind,
+        meant: &str,
+        txn: &str,
+        coordinator: &str,
+    ) -> Result<Self, Status> {
         check_meant(rm, meant)?;
         let txn = TransactionId::parse("transaction", txn);
         let coordinator = CoordinatorName::parse("coordinator", coordinator);
-        match (txn, coordinator) {
-            (Ok(txn), Ok(coordinator)) => Ok(Self { rm: rm.to_owned(), txn, coordinator }),
-            (Err(error), _) | (_, Err(error)) => Err(status::invalid(&error)),
+        let (txn, coordinator) = match (txn, coordinator) {
+            (Ok(txn), Ok(coordinator)) => (txn, coordinator),
+            (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
+        };
+        match kind {
+            CallKind::Books => caller.check_is_coordinator("coordinator", &coordinator)?,
+            CallKind::Ends => caller.check_ends_for("coordinator", &coordinator)?,
         }
+        Ok(Self { rm: rm.to_owned(), txn, coordinator })
     }
 
     /// The body of an answer to Hold.
@@ -170,15 +194,22 @@ impl Comparison {
     /// Reads the question to the resource manager `rm`.
     ///
     /// # Errors
-    /// When it is meant for another one, or INVALID_ARGUMENT for the first field that is wrong.
-    pub fn read(rm: &str, wire: &v1::CompareBookingsRequest) -> Result<Self, Status> {
+    /// When it is meant for another one, INVALID_ARGUMENT for the first field that is wrong, or PERMISSION_DENIED when
+    /// another one asks.
+    pub fn read(
+        rm: &str,
+        caller: &Caller,
+        wire: &v1::CompareBookingsRequest,
+    ) -> Result<Self, Status> {
         check_meant(rm, &wire.resource_manager)?;
         let parse = || {
             let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)?;
             let (from, theirs) = convert::compare_from_wire(wire)?;
             Ok(Self { coordinator, from, theirs })
         };
-        parse().map_err(|error| status::invalid(&error))
+        let comparison = parse().map_err(|error| status::invalid(&error))?;
+        caller.check_is_coordinator("coordinator", &comparison.coordinator)?;
+        Ok(comparison)
     }
 
     /// The answer of a resource manager that has booked `ours` for the coordinator.
@@ -201,22 +232,17 @@ pub struct Resolvers {
 }
 
 impl Resolvers {
-    /// Those that the resource manager `rm` may ask, by their addresses.
-    ///
-    /// # Errors
-    /// When an address is not `host:port`. Configurations are checked for that.
+    /// Those that the resource manager `rm` may ask.
+    #[must_use]
     pub fn new(
         rm: String,
-        addresses: &BTreeMap<CoordinatorName, String>,
+        coordinators: &BTreeMap<CoordinatorName, Destination>,
         host: &Host,
-    ) -> Result<Self, DaemonError> {
-        let mut clients = BTreeMap::new();
-        for (name, address) in addresses {
-            let endpoint = client::endpoint("coordinators.address", address)
-                .map_err(|error| DaemonError::Ledger(error.to_string()))?;
-            clients.insert(name.clone(), ResolverClient::new(host.connect(&endpoint)));
-        }
-        Ok(Self { rm, clients })
+    ) -> Self {
+        let client = |(name, to): (&CoordinatorName, &Destination)| {
+            (name.clone(), ResolverClient::new(host.connect(to)))
+        };
+        Self { rm, clients: coordinators.iter().map(client).collect() }
     }
 
     /// Asks about the outcome of transactions, each question in a task of its own, and posts the answers.

@@ -3,9 +3,9 @@
 //! Silent and idle connections never keep out a connection that has something to say; `gate` and `table` say
 //! how.
 //!
-//! Left out: TLS, identity and authorization.
+//! Left out: who is at the other end ([`crate::identity`]), and what they may do ([`crate::authorization`]).
 
-mod connection;
+pub(crate) mod connection;
 mod gate;
 mod preface;
 mod table;
@@ -25,12 +25,16 @@ use tonic::service::Routes;
 use tonic::transport::Server;
 use tower_layer::{Identity, Stack};
 
-use self::connection::{CallConnection, Connection, until};
-use self::gate::{ConnectionOrder, ConnectionPlace, Gate};
-use self::table::Bounds;
+use self::connection::{Connection, until};
+use self::gate::{Cause, ConnectionOrder, ConnectionPlace, Gate};
+use self::table::{Bounds, Id};
 use self::work::WorkLayer;
+use crate::authorization::layer::AuthorizationLayer;
 use crate::disk_space::DiskSpaceWatch;
 use crate::files;
+use crate::identity::server::{ProvenClient, TlsServer};
+use crate::identity::settings::Access;
+use crate::identity::trust::Use;
 use crate::metrics::calls::CallsLayer;
 
 /// Why a server did not start, or why it ended.
@@ -60,22 +64,11 @@ pub enum ServerError {
 /// Reads a field of a configuration that says where to listen.
 ///
 /// # Errors
-/// [`InvalidField`] when it is not an address with a port, or when others can reach it and
-/// `insecure_plaintext` does not allow that.
-pub fn listen_address(
-    field: &str,
-    text: &str,
-    insecure_plaintext: bool,
-) -> Result<SocketAddr, InvalidField> {
-    let address: SocketAddr = text.parse().map_err(|_| {
+/// [`InvalidField`] when it is not an address with a port.
+pub fn listen_address(field: &str, text: &str) -> Result<SocketAddr, InvalidField> {
+    text.parse().map_err(|_| {
         InvalidField::new(field, InvalidField::quoted(text), "address:port, like 127.0.0.1:7001")
-    })?;
-    if !address.ip().is_loopback() && !insecure_plaintext {
-        let allowed = "a loopback address, or any with `insecure_plaintext: true`, \
-                       because calls are not encrypted";
-        return Err(InvalidField::new(field, address, allowed));
-    }
-    Ok(address)
+    })
 }
 
 /// Binds the address, so that a caller knows that it has the address before anything else is started.
@@ -125,7 +118,7 @@ async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, Socke
     Ok((stream, peer))
 }
 
-/// Serves until `stop` is done. Calls in flight then have [`limits::STOP_PATIENCE`] to finish.
+/// Serves those who have access, until `stop` is done. Calls in flight then have [`limits::STOP_PATIENCE`] to finish.
 ///
 /// `services` are the names that gRPC health reports as serving, in addition to the empty name.
 ///
@@ -133,19 +126,21 @@ async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, Socke
 /// [`ServerError`] when the transport fails.
 pub async fn serve<L: Listener>(
     listener: L,
+    access: Access,
     routes: Routes,
     services: &[&str],
     room: DiskSpaceWatch,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let gate = Gate::new(Bounds::for_files(files::allowed()));
-    serve_at(&gate, listener, routes, services, room, stop).await
+    serve_at(&gate, listener, access, routes, services, room, stop).await
 }
 
 /// The same as [`serve`], with a gate of the caller's, which has its own bounds on connections.
 async fn serve_at<L: Listener>(
     gate: &Arc<Gate>,
     mut listener: L,
+    access: Access,
     routes: Routes,
     services: &[&str],
     room: DiskSpaceWatch,
@@ -185,7 +180,8 @@ async fn serve_at<L: Listener>(
         .http2_keepalive_interval(Some(limits::SERVER_KEEPALIVE.to_std()))
         .http2_keepalive_timeout(Some(limits::SERVER_KEEPALIVE_PATIENCE.to_std()))
         .layer(CallsLayer)
-        .layer(WorkLayer);
+        .layer(WorkLayer)
+        .layer(AuthorizationLayer(access.authorization));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();
     let routes = routes.prepare();
@@ -193,7 +189,8 @@ async fn serve_at<L: Listener>(
         // Drops the connections that have ended.
         while connections.try_join_next().is_some() {}
         let (server, routes) = (server.clone(), routes.clone());
-        let_in(&mut connections, stream, place, server, routes, stopping.subscribe());
+        let entrance = Entrance { tls: access.tls.clone(), server, routes };
+        let_in(&mut connections, stream, place, entrance, stopping.subscribe());
     });
     tokio::select! {
         () = stop => {}
@@ -212,38 +209,45 @@ async fn serve_at<L: Listener>(
 }
 
 /// The server of one connection.
-type OneServer = Server<Stack<WorkLayer, Stack<CallsLayer, Identity>>>;
+type OneServer = Server<Stack<AuthorizationLayer, Stack<WorkLayer, Stack<CallsLayer, Identity>>>>;
+
+/// What a connection meets when it is let in.
+struct Entrance {
+    tls: Option<TlsServer>,
+    server: OneServer,
+    routes: Routes,
+}
 
 /// Starts the task of one connection. Not generic, so that the server is compiled in this crate.
 fn let_in(
     connections: &mut JoinSet<()>,
     stream: BoxStream,
     place: ConnectionPlace,
-    server: OneServer,
-    routes: Routes,
+    entrance: Entrance,
     stopping: watch::Receiver<bool>,
 ) {
-    connections.spawn(attend(stream, place, server, routes, stopping));
+    connections.spawn(attend(stream, place, entrance, stopping));
 }
 
 /// Waits until the client has spoken, then serves the connection until it ends, has to leave, or the server
 /// stops. In the last two cases calls in flight may finish, and the client is told that no new ones are
-/// accepted.
+/// accepted. A client that is not believed any more is cut off at once.
 async fn attend(
-    mut stream: BoxStream,
+    stream: BoxStream,
     place: ConnectionPlace,
-    server: OneServer,
-    routes: Routes,
+    entrance: Entrance,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let Entrance { tls, server, routes } = entrance;
     let heard = tokio::select! {
-        heard = place.hear(&mut stream) => heard,
+        heard = place.hear(stream, tls.as_ref()) => heard,
         _ = stopping.wait_for(|stopping| *stopping) => None,
     };
     let Some(heard) = heard else { return };
-    let CallConnection { gate, id } = place.presence();
+    let (gate, id) = place.number();
     let (mut leave, mut insist) = (place.orders(), place.orders());
-    let connection = Connection::new(stream, heard, place);
+    let judged = judge(Arc::clone(&gate), id, tls, heard.client.clone());
+    let connection = Connection::new(heard, place);
     // A server ends when its source of connections ends. This one has to serve its only connection to the
     // end.
     let only = tokio_stream::once(Ok::<_, std::io::Error>(connection));
@@ -269,6 +273,29 @@ async fn attend(
             }
         }
         () = insist => {}
+        () = judged => {}
+    }
+}
+
+/// Ends a connection whose client is not believed any more, and asks one to leave that is old. Never done before that.
+async fn judge(
+    gate: Arc<Gate>,
+    id: Id,
+    tls: Option<TlsServer>,
+    client: Option<Arc<ProvenClient>>,
+) {
+    let (Some(tls), Some(client)) = (tls, client) else { return std::future::pending().await };
+    let aged = async {
+        tokio::time::sleep(limits::CONNECTION_AGE_MAX.to_std()).await;
+        gate.order(id, ConnectionOrder::Leave);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        disbelief = tls.store().disbelieved(&client.chain, Use::Client) => {
+            tracing::warn!(%disbelief, client = %client.owner.identity, "a connection ends");
+            Cause::Disbelieved.counter().inc();
+        }
+        () = aged => {}
     }
 }
 

@@ -65,6 +65,13 @@ pub fn denied(text: impl Into<String>) -> Status {
     with_reason(code, "NOT_ALLOWED", &[], text, details)
 }
 
+/// UNAUTHENTICATED with `google.rpc.ErrorInfo`: the caller has not proven who it is.
+#[must_use]
+pub fn unauthenticated(text: impl Into<String>) -> Status {
+    let (code, details) = (Code::Unauthenticated, ErrorDetails::new());
+    with_reason(code, "NO_IDENTITY", &[], text, details)
+}
+
 /// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: nothing was done, and the same call may be retried.
 #[must_use]
 pub fn busy() -> Status {

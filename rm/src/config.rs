@@ -11,14 +11,15 @@ use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
     Amount, CoordinatorName, DomainName, InvalidField, ResourceId, ResourceKind, ResourceKinds,
-    RmName, Span, Topology, UserName, limits,
+    RmName, Role, Span, Topology, UserName, limits,
 };
-use coalloc_net::client::check_address;
+use coalloc_net::client::Destination;
 use coalloc_net::convert::{
     declared_servers, path_resources, price_from_wire, service_levels, span_from_wire,
     topology_of_descriptions, update_policy_from_wire,
 };
 use coalloc_net::daemon::DaemonSettings;
+use coalloc_net::identity::settings::Security;
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{HoldPolicy, InnerRouter, SiteServers};
 use coalloc_protocol::update::UpdatePolicy;
@@ -101,8 +102,8 @@ pub struct RmConfig {
     pub resources: Vec<(ResourceId, Amount)>,
     /// The kind of each resource.
     pub kinds: ResourceKinds,
-    /// The coordinators that may hold here, with their addresses.
-    pub coordinators: BTreeMap<CoordinatorName, String>,
+    /// The coordinators that may hold here, and where they are.
+    pub coordinators: BTreeMap<CoordinatorName, Destination>,
     /// How long holds last, and the horizon.
     pub policy: HoldPolicy,
     /// Percent of what is free that each user may take. A user who is not listed may take the smallest of
@@ -142,7 +143,8 @@ impl RmConfig {
         }
         let mut inventory = with_prices(inventory)?;
         let servers = servers(&mut inventory)?;
-        let coordinators = peers(coordinators)?;
+        daemon.security.check_owner(Role::ResourceManager, name.as_str())?;
+        let coordinators = peers(&daemon.security, coordinators)?;
         let description = v1::DescribeResponse {
             name: inventory.name,
             domain: inventory.domain,
@@ -304,7 +306,10 @@ fn resources(
     Ok(resources)
 }
 
-fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<CoordinatorName, String>, InvalidField> {
+fn peers(
+    security: &Security,
+    wire: &[v1::Peer],
+) -> Result<BTreeMap<CoordinatorName, Destination>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one coordinator; without any, nobody could book here";
         return Err(InvalidField::new("coordinators", "none", allowed));
@@ -313,8 +318,9 @@ fn peers(wire: &[v1::Peer]) -> Result<BTreeMap<CoordinatorName, String>, Invalid
     for (index, peer) in wire.iter().enumerate() {
         let field = |name: &str| format!("coordinators[{index}].{name}");
         let name = CoordinatorName::parse(&field("name"), &peer.name)?;
-        check_address(&field("address"), &peer.address)?;
-        if peers.insert(name, peer.address.clone()).is_some() {
+        let at = format!("coordinators[{index}]");
+        let destination = security.destination(&at, peer, Role::Coordinator)?;
+        if peers.insert(name, destination).is_some() {
             return Err(InvalidField::new(field("name"), &peer.name, "each coordinator once"));
         }
     }

@@ -1,11 +1,13 @@
 //! An RM as one process: its ledger, its participant and its service, until it is told to stop.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
 use coalloc_ledger::Ledger;
 use coalloc_net::convert;
 use coalloc_net::daemon::{self, DaemonError, Workers};
+use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::{LogFormat, Telemetry};
@@ -41,7 +43,8 @@ async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
     let opened = shell::open(&config)?;
-    serve_on(config, &System::host(), listener, opened, server::stop_signal()).await
+    let host = System::host(config.daemon.security.dialer());
+    serve_on(config, &host, listener, opened, server::stop_signal()).await
 }
 
 /// Serves on any machine, until `stop` is done.
@@ -60,6 +63,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     let readers =
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kinds.clone())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
+    config.daemon.security.follow();
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);
     let started = Some(convert::time_to_wire(node.handle.now().wall));
@@ -68,13 +72,18 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     let routes = Routes::new(server::resource_manager(service));
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
+    let access = config.daemon.security.access(
+        ClientCertificates::Required,
+        &config.coordinators,
+        &BTreeMap::new(),
+    );
     let stop = async {
         stop.await;
         // A watch stream never ends by itself.
         node.handle.end_watches();
     };
     let services = ["coalloc.v1.ResourceManager"];
-    server::serve(listener, routes, &services, node.room.clone(), stop).await?;
+    server::serve(listener, access, routes, &services, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(rm = %config.name, "stopped");

@@ -32,6 +32,7 @@ mod delayed_sender;
 use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Span, Time, limits};
+use coalloc_net::authorization::Caller;
 use coalloc_net::watch::{Watch, WatcherSlot};
 use coalloc_net::{convert, metrics, status};
 use coalloc_proto::v1;
@@ -101,10 +102,12 @@ impl Publisher {
     /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
     pub fn watch(
         &self,
+        caller: &Caller,
         wire: &v1::WatchProfilesRequest,
     ) -> Result<Watch<v1::WatchProfilesResponse>, Status> {
         let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator);
         let coordinator = coordinator.map_err(|error| status::invalid(&error))?;
+        caller.check_is_coordinator("coordinator", &coordinator)?;
         self.check_may_watch(&coordinator)?;
         let asked = wire.policy.as_ref();
         let asked = asked.map(|wire| convert::update_policy_from_wire("policy", wire)).transpose();

@@ -6,8 +6,9 @@
 use std::ops::Bound;
 
 use coalloc_common::{Now, Span, TransactionId, limits};
+use coalloc_net::authorization::Caller;
 use coalloc_net::resource_manager::{
-    AvailabilityQuery, BookingPage, Comparison, ListFilter, TransactionCall,
+    AvailabilityQuery, BookingPage, CallKind, Comparison, ListFilter, TransactionCall,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
@@ -39,8 +40,16 @@ impl RmService {
         Self { handle, description, publisher, servers }
     }
 
-    fn call(&self, meant: &str, txn: &str, coordinator: &str) -> Result<TransactionCall, Status> {
-        let call = TransactionCall::read(&self.description.name, meant, txn, coordinator)?;
+    fn call(
+        &self,
+        caller: &Caller,
+        kind: CallKind,
+        meant: &str,
+        txn: &str,
+        coordinator: &str,
+    ) -> Result<TransactionCall, Status> {
+        let rm = &self.description.name;
+        let call = TransactionCall::read(rm, caller, kind, meant, txn, coordinator)?;
         Traced::current().set("coalloc.transaction", &call.txn);
         Ok(call)
     }
@@ -55,15 +64,19 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::WatchProfilesRequest>,
     ) -> Result<Response<Self::WatchProfilesStream>, Status> {
-        Ok(Response::new(self.publisher.watch(request.get_ref())?))
+        let caller = Caller::of_request(&request)?;
+        Ok(Response::new(self.publisher.watch(&caller, request.get_ref())?))
     }
 
     async fn find_servers(
         &self,
         request: Request<v1::FindServersRequest>,
     ) -> Result<Response<v1::FindServersResponse>, Status> {
-        let wire = request.get_ref();
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let search = ServerSearch::read(wire)?;
+        if !caller.reads_all() {
+            caller.check_is_coordinator("coordinator", &search.coordinator)?;
+        }
         self.publisher.check_may_watch(&search.coordinator)?;
         Ok(Response::new(self.servers.search(&self.handle, &wire.site, search).await?))
     }
@@ -89,6 +102,7 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let AvailabilityQuery { frames, user, replaces } =
             AvailabilityQuery::read(request.get_ref())?;
+        Caller::of_request(&request)?.check_replaces(replaces.as_ref())?;
         let mut question = Question::new(frames, user, replaces);
         // Almost every query is answered in one slice. Between two slices of a longer one, the protocol goes
         // on.
@@ -114,8 +128,9 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::HoldRequest>,
     ) -> Result<Response<v1::HoldResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
         let watches = self.publisher.may_watch(&order.coordinator);
         let segments = watches.then(|| order.segments.clone());
@@ -132,8 +147,9 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::CommitRequest>,
     ) -> Result<Response<v1::CommitResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Commit { txn, by, token };
         let refused = call.end_answer("booked", self.handle.call(input).await?)?;
@@ -144,8 +160,9 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Abort { txn, by, token };
         let refused = call.end_answer("aborted", self.handle.call(input).await?)?;
@@ -156,8 +173,9 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Release { txn, by, token };
         let refused = call.end_answer("released", self.handle.call(input).await?)?;
@@ -168,7 +186,8 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::CompareBookingsRequest>,
     ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
-        let comparison = Comparison::read(&self.description.name, request.get_ref())?;
+        let caller = Caller::of_request(&request)?;
+        let comparison = Comparison::read(&self.description.name, &caller, request.get_ref())?;
         let (name, ledger) = (comparison.coordinator.clone(), self.description.ledger_id.clone());
         let look = move |participant: &Participant| {
             let coordinator = &comparison.coordinator;

@@ -97,7 +97,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
         }
     })?;
     node.handle.tell(ParticipantInput::Start { boot: host.boot_id() });
-    let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host)?;
+    let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host);
     let handle = node.handle.clone();
     tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
         metrics::rm().resolves.with([answer_word(&resolution)]).inc();

@@ -26,7 +26,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
-use crate::config::RmPeer;
+use coalloc_net::client::Destination;
 use crate::meters;
 
 /// A client to one RM, with a limit on the size of answers.
@@ -101,9 +101,9 @@ pub struct Federation {
 impl Federation {
     /// A federation in which only the names of the configured RMs are known. Connects from the machine `host`.
     #[must_use]
-    pub fn new(peers: &BTreeMap<RmName, RmPeer>, host: &Host) -> Self {
-        let known = |(name, peer): (&RmName, &RmPeer)| {
-            let client = ResourceManagerClient::new(host.connect(&peer.endpoint))
+    pub fn new(peers: &BTreeMap<RmName, Destination>, host: &Host) -> Self {
+        let known = |(name, peer): (&RmName, &Destination)| {
+            let client = ResourceManagerClient::new(host.connect(peer))
                 .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
             let known = KnownRm {
                 address: peer.address.clone(),

@@ -3,6 +3,7 @@
 //! Left out: what a call does until its outcome, see the other modules of [`crate::calls`].
 
 use coalloc_common::{ReservationId, RmName, TransactionId};
+use coalloc_net::authorization::Caller;
 use coalloc_net::convert::{plan_to_wire, refusal_to_wire, user_name, window_to_wire};
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
@@ -31,8 +32,10 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::SubmitTaskRequest>,
     ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
         let wire = request.into_inner();
+        let user = wire.task.as_ref().map_or("", |task| task.user.as_str());
+        caller.check_acts_for("task.user", user)?;
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
@@ -46,7 +49,10 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::PlanTaskRequest>,
     ) -> Result<Response<v1::PlanTaskResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::PlanTaskRequest { task, options } = request.into_inner();
+        let user = task.as_ref().map_or("", |task| task.user.as_str());
+        caller.check_acts_for("task.user", user)?;
         let planned = self.plan_task_now(task.as_ref(), options.as_ref()).await?;
         Ok(Response::new(v1::PlanTaskResponse { answer: Some(planned.to_wire()) }))
     }
@@ -64,9 +70,13 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ModifyRequest>,
     ) -> Result<Response<v1::ModifyResponse>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
         let wire = request.into_inner();
         let id = wire.id.clone();
+        self.check_sees(&caller, "reservation", &id).await?;
+        if let Some(request) = &wire.request {
+            caller.check_acts_for("request.user", &request.user)?;
+        }
         let about = CallSubject("reservation", &id);
         let whole = async move { service.modify_whole(wire).await };
         let reservation = match patient(about, whole).await? {
@@ -80,7 +90,18 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let v1::WatchRequest { resume_token, id, user } = request.into_inner();
+        let caller = Caller::of_request(&request)?;
+        let v1::WatchRequest { resume_token, id, mut user } = request.into_inner();
+        let only = caller.only_user()?;
+        if let Some(own) = only {
+            if !user.is_empty() {
+                caller.check_acts_for("user", &user)?;
+            }
+            user = own.to_string();
+        }
+        if !id.is_empty() {
+            self.check_sees(&caller, "reservation", &id).await?;
+        }
         if !user.is_empty() {
             user_name("user", &user).map_err(|error| status::invalid(&error))?;
         }
@@ -88,7 +109,7 @@ impl CoordinatorRpc for GrcService {
             return Err(status::not_found("reservation", &id));
         }
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
-        let events = ReservationEvents { id: some(id), user: some(user) };
+        let events = ReservationEvents { id: some(id), user: some(user), own: only.is_some() };
         Ok(Response::new(self.handle.watch(&resume_token, events).await?))
     }
 
@@ -96,7 +117,9 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::PlanRequest>,
     ) -> Result<Response<v1::PlanResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let wire = request.into_inner();
+        caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let (mut federation, admitted) = self.admitted(request, options).await?;
         let planned =
@@ -127,8 +150,9 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ReserveRequest>,
     ) -> Result<Response<v1::ReserveResponse>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
         let wire = request.into_inner();
+        caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
         let id = wire.request_id.clone();
         let whole = async move {
             let (mut reservation, fresh) = service.reserve_whole(wire.clone()).await?;
@@ -151,7 +175,9 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::GetRequest>,
     ) -> Result<Response<v1::GetResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let id = request.into_inner().id;
+        self.check_sees(&caller, "reservation", &id).await?;
         let found = self.find(&id).await?;
         let reservation = found.ok_or_else(|| status::not_found("reservation", &id))?;
         Ok(Response::new(v1::GetResponse { reservation: Some(reservation) }))
@@ -161,14 +187,25 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ListRequest>,
     ) -> Result<Response<v1::ListResponse>, Status> {
-        listing::page(&self.handle, request.into_inner()).await.map(Response::new)
+        let caller = Caller::of_request(&request)?;
+        let mut wire = request.into_inner();
+        let only = caller.only_user()?;
+        if let Some(own) = only {
+            if !wire.user.is_empty() {
+                caller.check_acts_for("user", &wire.user)?;
+            }
+            wire.user = own.to_string();
+        }
+        listing::page(&self.handle, wire, only.is_some()).await.map(Response::new)
     }
 
     async fn release(
         &self,
         request: Request<v1::ReleaseReservationRequest>,
     ) -> Result<Response<v1::ReleaseReservationResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::ReleaseReservationRequest { id, user } = request.into_inner();
+        self.check_sees(&caller, "reservation", &id).await?;
         let found = self.find(&id).await?.ok_or_else(|| status::not_found("reservation", &id))?;
         if !user.is_empty() && user != found.user {
             return Err(status::denied(format!("{id} is not a reservation of user {user}")));
@@ -222,8 +259,9 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::AllocateRequest>,
     ) -> Result<Response<v1::AllocateResponse>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
         let wire = request.into_inner();
+        caller.check_acts_for("user", &wire.user)?;
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let whole = async move { service.allocate_whole(wire).await };
@@ -250,23 +288,41 @@ impl CoordinatorRpc for GrcService {
 
     async fn describe_federation(
         &self,
-        _: Request<v1::DescribeFederationRequest>,
+        request: Request<v1::DescribeFederationRequest>,
     ) -> Result<Response<v1::DescribeFederationResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let mut owed = self.handle.read(Coordinator::owed).await?;
         let managers = self.reconciler.noted(self.federation.statuses());
-        let resource_managers = giving_up::with_owed(managers, &mut owed);
+        let mut resource_managers = giving_up::with_owed(managers, &mut owed);
         // What is still in `owed` is owed to RMs that are not configured.
         let not_configured = giving_up::elsewhere(owed);
         let snapshot = self.federation.snapshot();
         let vertices = snapshot.topology.vertices().iter();
         let exchange_points = vertices.filter(|vertex| vertex.compute.is_none());
+        let mut ledger_id = self.ledger_id.clone();
+        if !caller.reads_all() {
+            ledger_id.clear();
+            resource_managers.iter_mut().for_each(for_users);
+        }
         Ok(Response::new(v1::DescribeFederationResponse {
             coordinator: self.name.clone(),
             resource_managers,
             not_configured,
             exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
-            ledger_id: self.ledger_id.clone(),
+            ledger_id,
         }))
+    }
+}
+
+/// Takes away what a user need not know of a resource manager: where it is, which ledger it has, and in which words its
+/// connection failed.
+fn for_users(rm: &mut v1::ResourceManagerStatus) {
+    rm.address.clear();
+    if let Some(description) = &mut rm.description {
+        description.ledger_id.clear();
+    }
+    if !rm.problem.is_empty() {
+        "it does not answer".clone_into(&mut rm.problem);
     }
 }
 
@@ -276,7 +332,9 @@ impl Resolver for GrcService {
         &self,
         request: Request<v1::ResolveRequest>,
     ) -> Result<Response<v1::ResolveResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::ResolveRequest { transaction, resource_manager } = request.into_inner();
+        caller.check_is_rm("resource_manager", &resource_manager)?;
         let txn = TransactionId::parse("transaction", &transaction);
         let rm = RmName::parse("resource_manager", &resource_manager);
         let (txn, rm) = match (txn, rm) {

@@ -19,7 +19,8 @@ mod snapshot;
 use coalloc_common::service_level;
 use coalloc_common::topology::FrameView;
 use coalloc_common::{InvalidField, Refusal, Time};
-use coalloc_net::resource_manager::{AvailabilityQuery, Comparison, TransactionCall};
+use coalloc_net::authorization::Caller;
+use coalloc_net::resource_manager::{AvailabilityQuery, CallKind, Comparison, TransactionCall};
 use coalloc_net::{convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
@@ -121,8 +122,15 @@ fn answered(reply: ParentReply) -> Result<Answer, Status> {
 }
 
 impl ParentService {
-    fn call(&self, meant: &str, txn: &str, coordinator: &str) -> Result<TransactionCall, Status> {
-        TransactionCall::read(&self.service.name, meant, txn, coordinator)
+    fn call(
+        &self,
+        caller: &Caller,
+        kind: CallKind,
+        meant: &str,
+        txn: &str,
+        coordinator: &str,
+    ) -> Result<TransactionCall, Status> {
+        TransactionCall::read(&self.service.name, caller, kind, meant, txn, coordinator)
     }
 
     async fn end(
@@ -161,7 +169,8 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::FindServersRequest>,
     ) -> Result<Response<v1::FindServersResponse>, Status> {
-        self.found_servers(request.get_ref()).await.map(Response::new)
+        let caller = Caller::of_request(&request)?;
+        self.found_servers(&caller, request.get_ref()).await.map(Response::new)
     }
 
     async fn watch_bookings(
@@ -206,6 +215,7 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let AvailabilityQuery { frames, user, replaces } =
             AvailabilityQuery::read(request.get_ref())?;
+        Caller::of_request(&request)?.check_replaces(replaces.as_ref())?;
         let standing = match &replaces {
             // A transaction that is not booked here frees nothing.
             Some(old) => self.standing(old).await?.unwrap_or_default(),
@@ -237,8 +247,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::HoldRequest>,
     ) -> Result<Response<v1::HoldResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let order = order_from_wire(wire).map_err(|error| status::invalid(&error))?;
         // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.clone(), order.clone());
@@ -257,8 +268,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::CommitRequest>,
     ) -> Result<Response<v1::CommitResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let refused = self.end(MessageKind::Commit, "booked", call).await?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
@@ -267,8 +279,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::AbortRequest>,
     ) -> Result<Response<v1::AbortResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let refused = self.end(MessageKind::Abort, "aborted", call).await?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
@@ -277,8 +290,9 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
-        let wire = request.get_ref();
-        let call = self.call(&wire.resource_manager, &wire.transaction, &wire.coordinator)?;
+        let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
+        let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
+        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let refused = self.end(MessageKind::Release, "released", call).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }
@@ -287,7 +301,8 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::CompareBookingsRequest>,
     ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
-        let comparison = Comparison::read(&self.service.name, request.get_ref())?;
+        let caller = Caller::of_request(&request)?;
+        let comparison = Comparison::read(&self.service.name, &caller, request.get_ref())?;
         let (name, ledger) = (comparison.coordinator.clone(), self.service.ledger_id.clone());
         let look = move |core: &Coordinator| {
             let coordinator = &comparison.coordinator;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use coalloc_common::limits;
+use coalloc_net::authorization::Caller;
 use coalloc_net::convert::RequestOptions;
 use coalloc_net::status;
 use coalloc_net::traces::Span as Traced;
@@ -85,6 +86,31 @@ impl GrcService {
             Ok((reservation, ends)) => view::shown(&reservation, ends, now),
             Err(ticket) => view::planning(&ticket),
         }))
+    }
+
+    /// Checks that a caller may see what an id names: a user what it has asked for itself, and whoever reads all
+    /// everything. What is reserved for a parent coordinator belongs to none of our users, whatever its user is called.
+    ///
+    /// # Errors
+    /// NOT_FOUND, as if there were nothing of this id.
+    pub(crate) async fn check_sees(
+        &self,
+        caller: &Caller,
+        kind: &str,
+        id: &str,
+    ) -> Result<(), Status> {
+        if caller.reads_all() {
+            return Ok(());
+        }
+        let wanted = id.to_owned();
+        let owner = move |core: &Coordinator| match core.find(&wanted) {
+            Some(found) if found.parent_transaction.is_some() => None,
+            Some(found) => Some(found.ticket.user.clone()),
+            None => core.planning(&wanted).map(|ticket| ticket.user.clone()),
+        };
+        let owner = self.handle.read(owner).await?;
+        let sees = owner.is_some_and(|owner| caller.sees(owner.as_str()));
+        if sees { Ok(()) } else { Err(status::not_found(kind, id)) }
     }
 
     /// The prefix of the ids of this coordinator's reservations.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    CoordinatorName, DomainName, InvalidField, Span, UserName, VertexName, limits,
+    CoordinatorName, DomainName, InvalidField, Role, Span, UserName, VertexName, limits,
 };
-use coalloc_net::client::check_address;
+use coalloc_net::client::Destination;
 use coalloc_net::convert::{service_levels, span_from_wire};
+use coalloc_net::identity::settings::Security;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::ParentConfig;
 
@@ -15,8 +16,8 @@ use coalloc_protocol::coordinator::ParentConfig;
 pub struct ParentSettings {
     /// The domain of this GRC, as the parents see it.
     pub domain: DomainName,
-    /// The parent coordinators that may hold here, and their addresses as host:port.
-    pub coordinators: BTreeMap<CoordinatorName, String>,
+    /// The parent coordinators that may hold here, and where they are.
+    pub coordinators: BTreeMap<CoordinatorName, Destination>,
     /// The exchange points at which other domains meet this GRC's federation.
     pub border_points: BTreeSet<VertexName>,
     /// Soft expiry of a parent's hold: without a decision for so long, this GRC asks the parent.
@@ -35,7 +36,11 @@ impl ParentSettings {
     ///
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
-    pub fn parse(own: &CoordinatorName, wire: &v1::Upward) -> Result<Self, InvalidField> {
+    pub fn parse(
+        security: &Security,
+        own: &CoordinatorName,
+        wire: &v1::Upward,
+    ) -> Result<Self, InvalidField> {
         let policy = wire.policy.unwrap_or_default();
         let span = |name: &str, wire: &Option<coalloc_proto::Duration>, or, low: Span, high| {
             let Some(wire) = wire else { return Ok(or) };
@@ -55,7 +60,7 @@ impl ParentSettings {
         let horizon = span("horizon", &policy.horizon, limits::HORIZON_DEFAULT, low, high)?;
         Ok(Self {
             domain: DomainName::parse("upward.domain", &wire.domain)?,
-            coordinators: coordinators(own, &wire.coordinators)?,
+            coordinators: coordinators(security, own, &wire.coordinators)?,
             border_points: border_points(&wire.border_points)?,
             soft,
             hard,
@@ -77,9 +82,10 @@ impl ParentSettings {
 }
 
 fn coordinators(
+    security: &Security,
     own: &CoordinatorName,
     wire: &[v1::Peer],
-) -> Result<BTreeMap<CoordinatorName, String>, InvalidField> {
+) -> Result<BTreeMap<CoordinatorName, Destination>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one coordinator; leave `upward` out when there is none";
         return Err(InvalidField::new("upward.coordinators", "none", allowed));
@@ -88,12 +94,13 @@ fn coordinators(
     for (index, peer) in wire.iter().enumerate() {
         let field = |name: &str| format!("upward.coordinators[{index}].{name}");
         let name = CoordinatorName::parse(&field("name"), &peer.name)?;
-        check_address(&field("address"), &peer.address)?;
+        let at = format!("upward.coordinators[{index}]");
+        let destination = security.destination(&at, peer, Role::Coordinator)?;
         if name == *own {
             let allowed = "another name than this coordinator's own; that would be a cycle";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }
-        if peers.insert(name, peer.address.clone()).is_some() {
+        if peers.insert(name, destination).is_some() {
             return Err(InvalidField::new(field("name"), &peer.name, "each coordinator once"));
         }
     }

@@ -104,7 +104,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     node.handle.tell(CoordinatorInput::Start);
     let (name, federation) = (config.name.to_string(), federation.clone());
     if let Some(upward) = &config.upward {
-        let resolvers = Resolvers::new(name.clone(), &upward.coordinators, host)?;
+        let resolvers = Resolvers::new(name.clone(), &upward.coordinators, host);
         let handle = node.handle.clone();
         tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
             // If the core is busy, this is dropped, and the alarm of the promise asks again.

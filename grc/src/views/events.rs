@@ -26,6 +26,8 @@ pub struct ReservationEvents {
     pub id: Option<String>,
     /// Only the reservations of this user; `None`: of every user.
     pub user: Option<String>,
+    /// Only what was asked for here, and not what is reserved for a parent coordinator.
+    pub own: bool,
 }
 
 /// The owner of an attempt or a reservation, and facts about the attempt that its records do not hold.
@@ -34,6 +36,8 @@ pub struct AttemptOwner {
     reservation: ReservationId,
     request_id: String,
     user: String,
+    /// Whether it is reserved for a parent coordinator.
+    of_parent: bool,
     /// Whether the attempt was aborted.
     aborted: bool,
     /// Whether an RM was given up on for the attempt. Then finishing the attempt changes nothing any more.
@@ -116,7 +120,7 @@ impl Events<Coordinator> for ReservationEvents {
 impl ReservationEvents {
     fn wants(&self, whose: &AttemptOwner) -> bool {
         let id = |id: &String| whose.reservation.as_str() == id || whose.request_id == *id;
-        self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
+        !(self.own && whose.of_parent) && self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
     }
 }
 
@@ -126,6 +130,7 @@ impl AttemptOwner {
             reservation: id.clone(),
             request_id: ticket.request.to_string(),
             user: ticket.user.to_string(),
+            of_parent: ticket.is_of_parent(),
             aborted: false,
             given_up: false,
         }

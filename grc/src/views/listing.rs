@@ -22,22 +22,25 @@ use crate::views::view;
 struct ListFilter {
     /// Only reservations of this user; empty: of every user.
     user: String,
+    /// Only what was asked for here, and not what is reserved for a parent coordinator.
+    own: bool,
     /// Only reservations in these states; empty: in any state.
     states: BTreeSet<i32>,
     size: usize,
 }
 
 impl ListFilter {
-    fn parse(wire: &v1::ListRequest) -> Result<Self, InvalidField> {
+    fn parse(wire: &v1::ListRequest, own: bool) -> Result<Self, InvalidField> {
         let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
         let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")? as usize;
         let states = wire.states.iter().copied().collect();
-        Ok(Self { user: wire.user.clone(), states, size })
+        Ok(Self { user: wire.user.clone(), own, states, size })
     }
 
     /// May the reservation be shown? If its state depends on the time, that is decided when its texts are read.
     fn may_show(&self, one: &Reservation) -> bool {
-        (self.user.is_empty() || one.ticket.user.as_str() == self.user)
+        !(self.own && one.parent_transaction.is_some())
+            && (self.user.is_empty() || one.ticket.user.as_str() == self.user)
             && (self.states.is_empty()
                 || view::states(one).any(|state| self.states.contains(&state)))
     }
@@ -77,12 +80,16 @@ impl Slice {
     }
 }
 
-/// One page of reservations.
+/// One page of reservations; with `own`, none that is reserved for a parent coordinator.
 ///
 /// # Errors
 /// INVALID_ARGUMENT for a size out of range or a token that is not one of a page; and as [`Handle::read`].
-pub async fn page(handle: &Handle, wire: v1::ListRequest) -> Result<v1::ListResponse, Status> {
-    let wanted = ListFilter::parse(&wire).map_err(|error| status::invalid(&error))?;
+pub async fn page(
+    handle: &Handle,
+    wire: v1::ListRequest,
+    own: bool,
+) -> Result<v1::ListResponse, Status> {
+    let wanted = ListFilter::parse(&wire, own).map_err(|error| status::invalid(&error))?;
     let mut next = match wire.page_token.as_str() {
         "" => Some(0),
         token => Some(after(handle, token).await?),

@@ -14,6 +14,7 @@ use super::BoxStream;
 use super::gate::{ConnectionOrder, ConnectionPlace, Gate};
 use super::preface;
 use super::table::Id;
+use crate::identity::server::ProvenClient;
 
 /// The first bytes of a connection, which are read to judge whether it speaks HTTP/2.
 pub(super) type FirstBytes = [u8; preface::LENGTH];
@@ -24,16 +25,28 @@ pub(super) struct Connection {
     heard: FirstBytes,
     /// How many of these first bytes the HTTP/2 library has read.
     replayed: usize,
+    client: Option<Arc<ProvenClient>>,
     place: ConnectionPlace,
     /// Done when the connection has to be cut, or when the server is gone.
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
+/// What is known of a connection that has spoken HTTP/2.
+pub(super) struct Heard {
+    /// The connection, after its first bytes.
+    pub(super) stream: BoxStream,
+    /// Its first bytes.
+    pub(super) first: FirstBytes,
+    /// The client, if it has shown a certificate.
+    pub(super) client: Option<Arc<ProvenClient>>,
+}
+
 impl Connection {
-    pub(super) fn new(stream: BoxStream, heard: FirstBytes, place: ConnectionPlace) -> Self {
+    pub(super) fn new(heard: Heard, place: ConnectionPlace) -> Self {
+        let Heard { stream, first: heard, client } = heard;
         let mut orders = place.orders();
         let cut = Box::pin(async move { until(&mut orders, ConnectionOrder::Cut).await });
-        Self { stream, heard, replayed: 0, place, cut }
+        Self { stream, heard, replayed: 0, client, place, cut }
     }
 
     /// Fails once the connection has to be cut. Every poll calls this, so that the library is woken whatever
@@ -54,16 +67,19 @@ pub(super) async fn until(orders: &mut watch::Receiver<ConnectionOrder>, order: 
 
 /// The connection of a call, as the layers around its handler see it.
 #[derive(Debug, Clone)]
-pub(super) struct CallConnection {
+pub(crate) struct CallConnection {
     pub(super) gate: Arc<Gate>,
     pub(super) id: Id,
+    /// The client, if it has shown a certificate.
+    pub(crate) client: Option<Arc<ProvenClient>>,
 }
 
 impl Connected for Connection {
     type ConnectInfo = CallConnection;
 
     fn connect_info(&self) -> CallConnection {
-        self.place.presence()
+        let (gate, id) = self.place.number();
+        CallConnection { gate, id, client: self.client.clone() }
     }
 }
 

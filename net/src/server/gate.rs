@@ -17,10 +17,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::connection::{CallConnection, FirstBytes, until};
+use super::connection::{FirstBytes, Heard, until};
 use super::preface::{self, PrefaceStatus};
 use super::table::{Bounds, Eviction, Id, NoPlaceLeft, Peer, Phase, Table};
 use super::{BoxStream, Listener};
+use crate::identity::server::TlsServer;
 use crate::metrics::net;
 
 /// What a connection has to do; each value is stricter than the one before.
@@ -36,7 +37,7 @@ pub(super) enum ConnectionOrder {
 
 /// Why the server closed a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// It sent nothing for [`limits::SILENT_PATIENCE`].
     Silent,
     /// It does not speak HTTP/2.
@@ -47,6 +48,10 @@ pub(super) enum Cause {
     Idle,
     /// It spoke while every place was taken by a connection with active calls.
     Refused,
+    /// It does not speak TLS, or its certificate is missing or not believed.
+    Handshake,
+    /// Its certificate is not believed any more.
+    Disbelieved,
 }
 
 impl Cause {
@@ -57,6 +62,8 @@ impl Cause {
             Self::Crowded => "crowded",
             Self::Idle => "idle",
             Self::Refused => "refused",
+            Self::Handshake => "handshake",
+            Self::Disbelieved => "disbelieved",
         };
         net().connections_closed.with([word])
     }
@@ -139,7 +146,7 @@ impl Gate {
             state.orders.insert(id, orders);
             id
         });
-        ConnectionPlace(CallConnection { gate: Arc::clone(self), id })
+        ConnectionPlace { gate: Arc::clone(self), id }
     }
 
     /// Cuts silent connections until there are no longer too many.
@@ -204,6 +211,11 @@ impl Gate {
         })
     }
 
+    /// Gives a connection an order.
+    pub(super) fn order(&self, id: Id, order: ConnectionOrder) {
+        self.with(|state| state.order(id, order));
+    }
+
     /// Gives all connections the same order.
     pub(super) fn order_all(&self, order: ConnectionOrder) {
         self.with(|state| {
@@ -232,23 +244,27 @@ impl Gate {
 
 /// A connection's place. It is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct ConnectionPlace(CallConnection);
+pub(super) struct ConnectionPlace {
+    gate: Arc<Gate>,
+    id: Id,
+}
 
 impl ConnectionPlace {
-    pub(super) fn presence(&self) -> CallConnection {
-        self.0.clone()
+    /// Its gate, and its number there.
+    pub(super) fn number(&self) -> (Arc<Gate>, Id) {
+        (Arc::clone(&self.gate), self.id)
     }
 
     /// The orders of this connection.
     pub(super) fn orders(&self) -> watch::Receiver<ConnectionOrder> {
-        let orders = |state: &mut State| state.orders.get(&self.0.id).map(watch::Sender::subscribe);
+        let orders = |state: &mut State| state.orders.get(&self.id).map(watch::Sender::subscribe);
         // Only a place that was dropped has no orders.
-        self.0.gate.with(orders).unwrap_or_else(|| watch::channel(ConnectionOrder::Cut).1)
+        self.gate.with(orders).unwrap_or_else(|| watch::channel(ConnectionOrder::Cut).1)
     }
 
-    /// Waits until the connection has spoken and has the place of a live one. `None` when it has to be
-    /// closed.
-    pub(super) async fn hear(&self, stream: &mut BoxStream) -> Option<FirstBytes> {
+    /// Waits until the connection has proven who it is, if it has to, has spoken, and has the place of a live one.
+    /// `None` when it has to be closed.
+    pub(super) async fn hear(&self, stream: BoxStream, tls: Option<&TlsServer>) -> Option<Heard> {
         let mut orders = self.orders();
         let crowded = async {
             until(&mut orders, ConnectionOrder::Cut).await;
@@ -257,40 +273,54 @@ impl ConnectionPlace {
         };
         let heard = tokio::select! {
             biased;
-            heard = listen(stream) => heard,
+            heard = greet(stream, tls) => heard,
             () = crowded => Err(Some(Cause::Crowded)),
-            () = tokio::time::sleep(self.0.gate.patience) => Err(Some(Cause::Silent)),
+            () = tokio::time::sleep(self.gate.patience) => Err(Some(Cause::Silent)),
         };
-        let heard = heard.and_then(|heard| match self.0.gate.speak(self.0.id) {
-            Ok(()) => Ok(heard),
-            Err(NoPlaceLeft) => Err(Some(Cause::Refused)),
-        });
-        match heard {
-            Ok(heard) => Some(heard),
+        let mut heard = match heard {
+            Ok(heard) => heard,
             Err(cause) => {
                 if let Some(cause) = cause {
                     cause.counter().inc();
                 }
-                if matches!(cause, Some(Cause::Refused)) {
-                    // As much as the system accepts at once. A client that does not receive it sees the
-                    // connection end.
-                    let _ = stream.write(&preface::REFUSAL).await;
-                }
-                None
+                return None;
             }
+        };
+        if self.gate.speak(self.id) == Err(NoPlaceLeft) {
+            Cause::Refused.counter().inc();
+            // As much as the system accepts at once. A client that does not receive it sees the
+            // connection end.
+            let _ = heard.stream.write(&preface::REFUSAL).await;
+            let _ = heard.stream.flush().await;
+            return None;
         }
+        Some(heard)
     }
 }
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let CallConnection { gate, id } = &self.0;
+        let Self { gate, id } = self;
         gate.with(|state| {
             state.table.remove(*id);
             state.orders.remove(id);
         });
         gate.changed.notify_one();
     }
+}
+
+/// Does the TLS handshake, if there has to be one, and reads the opening bytes.
+async fn greet(stream: BoxStream, tls: Option<&TlsServer>) -> Result<Heard, Option<Cause>> {
+    let (mut stream, client) = match tls {
+        None => (stream, None),
+        Some(tls) => tls.accept(stream).await.map_err(|error| {
+            tracing::debug!(%error, "a TLS handshake failed");
+            // A client that has gone, or only looks whether anybody listens, does not count.
+            (error.kind() == std::io::ErrorKind::InvalidData).then_some(Cause::Handshake)
+        })?,
+    };
+    let first = listen(&mut stream).await?;
+    Ok(Heard { stream, first, client })
 }
 
 /// Reads the opening bytes of a connection. An error without a cause means that the client has gone.

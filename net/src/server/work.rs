@@ -171,7 +171,7 @@ impl HttpBody for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, tonic::Status>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if frame.is_ready() {
-            let CallConnection { gate, id } = &self.call.presence;
+            let CallConnection { gate, id, .. } = &self.call.presence;
             gate.touch(*id);
         }
         frame

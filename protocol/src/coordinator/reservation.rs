@@ -51,6 +51,15 @@ pub struct Ticket {
     pub content: String,
 }
 
+impl Ticket {
+    /// Whether the reservation is made for a parent coordinator. Such a ticket has no content, because its message is
+    /// the parent's Hold.
+    #[must_use]
+    pub fn is_of_parent(&self) -> bool {
+        self.content.is_empty()
+    }
+}
+
 /// The state of a reservation, named as in NSI Connection Service 2.1 where that has the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

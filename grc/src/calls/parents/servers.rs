@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{CoordinatorName, InvalidField, Reason, Refusal, ResourceId, RmName, Segment};
+use coalloc_net::authorization::Caller;
 use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_protocol::message::{HoldOrder, ServerWish};
@@ -19,6 +20,7 @@ impl ParentService {
     /// A page of the idle servers inside, for a parent.
     pub(super) async fn found_servers(
         &self,
+        caller: &Caller,
         wire: &v1::FindServersRequest,
     ) -> Result<v1::FindServersResponse, Status> {
         let invalid = |error: InvalidField| status::invalid(&error);
@@ -26,6 +28,9 @@ impl ParentService {
         if !self.config.coordinators.contains_key(&parent) {
             let text = format!("coordinator {parent} is not configured as a parent");
             return Err(status::denied(text));
+        }
+        if !caller.reads_all() {
+            caller.check_is_coordinator("coordinator", &parent)?;
         }
         let search = v1::SearchServersRequest {
             window: wire.window,

@@ -1,6 +1,7 @@
 //! The Workflows service of gRPC. A handler checks its message and passes it to the module of its call.
 
 use coalloc_common::InvalidField;
+use coalloc_net::authorization::Caller;
 use coalloc_net::{machine, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::workflows_server::Workflows as WorkflowsRpc;
@@ -11,13 +12,20 @@ use crate::calls::service::{CallSubject, GrcService, patient};
 use crate::views::view;
 use crate::views::workflow::{self, PageWanted};
 
+/// The user that a workflow names.
+fn user_of(workflow: Option<&v1::Workflow>) -> &str {
+    workflow.map_or("", |workflow| workflow.user.as_str())
+}
+
 #[tonic::async_trait]
 impl WorkflowsRpc for GrcService {
     async fn plan_workflow(
         &self,
         request: Request<v1::PlanWorkflowRequest>,
     ) -> Result<Response<v1::PlanWorkflowResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::PlanWorkflowRequest { workflow, options } = request.into_inner();
+        caller.check_acts_for("workflow.user", user_of(workflow.as_ref()))?;
         let planned = self.plan_workflow_now(workflow.as_ref(), options.as_ref(), None).await?;
         Ok(Response::new(planned.answer))
     }
@@ -26,8 +34,9 @@ impl WorkflowsRpc for GrcService {
         &self,
         request: Request<v1::SubmitWorkflowRequest>,
     ) -> Result<Response<v1::SubmitWorkflowResponse>, Status> {
-        let service = self.clone();
+        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
         let wire = request.into_inner();
+        caller.check_acts_for("workflow.user", user_of(wire.workflow.as_ref()))?;
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let whole = async move { service.submit_workflow_whole(wire).await };
@@ -42,8 +51,9 @@ impl WorkflowsRpc for GrcService {
         &self,
         request: Request<v1::GetWorkflowRequest>,
     ) -> Result<Response<v1::GetWorkflowResponse>, Status> {
-        let wire = request.into_inner();
+        let (caller, wire) = (Caller::of_request(&request)?, request.into_inner());
         let wanted = PageWanted::parse(&wire).map_err(|error| status::invalid(&error))?;
+        self.check_sees(&caller, "workflow", &wire.id).await?;
         let id = wire.id.clone();
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
             Some(found) => {
@@ -84,7 +94,10 @@ impl WorkflowsRpc for GrcService {
         &self,
         request: Request<v1::ReportActivityRequest>,
     ) -> Result<Response<v1::ReportActivityResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let (service, wire) = (self.clone(), request.into_inner());
+        caller.check_acts_for("user", &wire.user)?;
+        self.check_sees(&caller, "workflow", &wire.id).await?;
         let (report, id) = (wire.report_id.clone(), wire.id.clone());
         let about = CallSubject("report", &report);
         let whole = async move { service.report_whole(wire).await };
@@ -99,7 +112,10 @@ impl WorkflowsRpc for GrcService {
         &self,
         request: Request<v1::ReviseWorkflowRequest>,
     ) -> Result<Response<v1::ReviseWorkflowResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
         let (service, wire) = (self.clone(), request.into_inner());
+        caller.check_acts_for("user", &wire.user)?;
+        self.check_sees(&caller, "workflow", &wire.id).await?;
         let id = wire.id.clone();
         let about = CallSubject("workflow", &id);
         let whole = async move { service.revise_whole(wire).await };

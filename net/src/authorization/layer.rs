@@ -1,0 +1,127 @@
+//! The layer in front of all handlers: says who the caller is, and denies what the matrix does not allow.
+//!
+//! A call is judged by its method before its message is decoded. Handlers find the [`Caller`] among the extensions of
+//! their request.
+//!
+//! Left out: what a handler knows better, namely whose thing a message is about.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll};
+
+use coalloc_common::limits;
+use http::{Request, Response};
+use tonic::body::Body;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::matrix::row;
+use super::roster::Roster;
+use super::{Caller, Proof};
+use crate::server::connection::CallConnection;
+use crate::{clock, metrics, status};
+
+/// Whom a daemon serves.
+#[derive(Debug, Clone)]
+pub enum Authorization {
+    /// Everybody: calls come in plain text, over loopback.
+    PlainText,
+    /// Those whom the matrix allows to call, by who they are here.
+    Roster(Arc<Roster>),
+}
+
+impl Authorization {
+    fn caller<B>(&self, request: &Request<B>) -> Caller {
+        match self {
+            Self::PlainText => Caller::plain_text(),
+            Self::Roster(roster) => {
+                let connection = request.extensions().get::<CallConnection>();
+                match connection.and_then(|connection| connection.client.as_ref()) {
+                    Some(client) => roster.caller(client),
+                    None => Roster::nobody(),
+                }
+            }
+        }
+    }
+}
+
+/// Puts [`AuthorizationService`] around a server's routes.
+#[derive(Debug, Clone)]
+pub struct AuthorizationLayer(pub Authorization);
+
+impl<S> Layer<S> for AuthorizationLayer {
+    type Service = AuthorizationService<S>;
+
+    fn layer(&self, inner: S) -> AuthorizationService<S> {
+        AuthorizationService { inner, authorization: self.0.clone() }
+    }
+}
+
+/// A service around another one, to which only allowed calls get.
+#[derive(Debug, Clone)]
+pub struct AuthorizationService<S> {
+    inner: S,
+    authorization: Authorization,
+}
+
+impl<S> Service<Request<Body>> for AuthorizationService<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let caller = self.authorization.caller(&request);
+        if let Err(denial) = judge(&caller, request.uri().path()) {
+            return Box::pin(async move { Ok(denial.into_http()) });
+        }
+        request.extensions_mut().insert(caller);
+        Box::pin(self.inner.call(request))
+    }
+}
+
+/// Whether a caller may call a method at all.
+fn judge(caller: &Caller, path: &str) -> Result<(), tonic::Status> {
+    if caller.is_unjudged() {
+        return Ok(());
+    }
+    let Some(parties) = row(path) else {
+        // The path is the caller's own text.
+        let path: String = path.chars().take(100).collect();
+        return Err(caller.denied(&format!("{path:?} is no method that anybody may call")));
+    };
+    if parties.admits(caller.0.parties) {
+        return Ok(());
+    }
+    let method = path.rsplit('/').next().unwrap_or_default();
+    if matches!(caller.0.proof, Proof::Nothing) {
+        note_denial("unproven", method);
+        let text = format!(
+            "{method} is for {}; prove who you are with a client certificate or a token",
+            parties.words()
+        );
+        return Err(status::unauthenticated(text));
+    }
+    Err(caller.denied(&format!("{method} is for {}", parties.words())))
+}
+
+/// Counts a denial, and logs it unless another one was logged a moment ago: strangers must not fill the log.
+pub(crate) fn note_denial(reason: &'static str, text: &str) {
+    static LOGGED_AT: AtomicI64 = AtomicI64::new(i64::MIN);
+    metrics::net().denied.with([reason]).inc();
+    let now = clock::now().boot.as_us();
+    let before = LOGGED_AT.load(Ordering::Relaxed);
+    let is_due = now.saturating_sub(before) >= limits::DENIAL_LOG_PAUSE.as_us();
+    let claimed = || LOGGED_AT.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed);
+    if is_due && claimed().is_ok() {
+        tracing::warn!(reason, "denied: {text}");
+    }
+}

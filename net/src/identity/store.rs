@@ -1,0 +1,250 @@
+//! The folder with an identity: a certificate with its key, and the authorities that are believed.
+//!
+//! A daemon reads its folder at its start, on SIGHUP, and whenever its files change. A folder that cannot be used is
+//! refused as a whole and told; what was read before stays in force.
+//!
+//! Left out: making the files (`coalloc certs`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use coalloc_common::{Identity, Role, limits};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::sign::CertifiedKey;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::certificate::CertificateOwner;
+use super::trust::{Trust, Use, read};
+use super::{Disbelief, IdentityError, server};
+
+/// The file with the certificate, and after it the certificates of its issuers up to, but without, an authority.
+pub const CERTIFICATE: &str = "certificate.pem";
+/// The file with the certificate's key.
+pub const KEY: &str = "key.pem";
+/// The folder with the authorities that are believed.
+pub const TRUST: &str = "trust";
+
+/// What one reading of a folder gave.
+#[derive(Debug)]
+pub struct Credentials {
+    /// The owner of the certificate: whoever uses this folder.
+    pub owner: CertificateOwner,
+    /// The certificate with its chain and key.
+    pub certified: Arc<CertifiedKey>,
+    /// Who is believed.
+    pub trust: Arc<Trust>,
+    /// The settings of a server where clients have to show a certificate, and of one where they may.
+    pub(super) servers: server::Settings,
+}
+
+impl Credentials {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// When a file is missing or cannot be used, or the certificate is not valid now.
+    pub fn read(folder: &Path) -> Result<Self, IdentityError> {
+        let path = folder.join(CERTIFICATE);
+        let bad = |problem: String| IdentityError::content(&path, problem);
+        let chain: Result<Vec<CertificateDer<'static>>, _> =
+            CertificateDer::pem_slice_iter(&read(&path)?).collect();
+        let chain = chain.map_err(|error| bad(error.to_string()))?;
+        let first = chain.first().ok_or_else(|| bad("there is no certificate in it".to_owned()))?;
+        let owner = CertificateOwner::read(first).map_err(|error| bad(error.to_string()))?;
+        let now = crate::clock::now().wall;
+        if now >= owner.not_after {
+            return Err(bad(format!("the certificate ended at {}; renew it", owner.not_after)));
+        }
+        if now < owner.not_before {
+            return Err(bad(format!(
+                "the certificate is valid from {} on; is the clock of this machine right?",
+                owner.not_before
+            )));
+        }
+        let key_path = folder.join(KEY);
+        let bad_key = |error: &dyn std::fmt::Display| IdentityError::content(&key_path, error.to_string());
+        let key = PrivateKeyDer::from_pem_slice(&read(&key_path)?).map_err(|error| bad_key(&error))?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+            .map_err(|error| bad_key(&error))?;
+        let certified = CertifiedKey::new(chain, key);
+        certified.keys_match().map_err(|_| {
+            bad_key(&"the key does not belong to the certificate beside it; replace both")
+        })?;
+        let (certified, trust) = (Arc::new(certified), Arc::new(Trust::read(&folder.join(TRUST))?));
+        let servers = server::Settings::new(&certified, &trust);
+        Ok(Self { owner, certified, trust, servers })
+    }
+}
+
+/// A folder with an identity, and what it held when it was last read.
+#[derive(Debug)]
+pub struct IdentityStore {
+    folder: PathBuf,
+    current: ArcSwap<Credentials>,
+    /// The digest of the files that were last read, whether they could be used or not.
+    seen: std::sync::Mutex<[u8; 32]>,
+    /// Changes whenever the folder was read anew.
+    renewed: watch::Sender<()>,
+}
+
+impl IdentityStore {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// As [`Credentials::read`].
+    pub fn open(folder: &Path) -> Result<Arc<Self>, IdentityError> {
+        let seen = std::sync::Mutex::new(digest(folder)?);
+        let current = ArcSwap::from_pointee(Credentials::read(folder)?);
+        let renewed = watch::Sender::new(());
+        Ok(Arc::new(Self { folder: folder.to_owned(), current, seen, renewed }))
+    }
+
+    /// What is in force.
+    #[must_use]
+    pub fn current(&self) -> Arc<Credentials> {
+        self.current.load_full()
+    }
+
+    /// Who uses this folder.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.current.load().owner.identity.clone()
+    }
+
+    /// Tells of every time when the folder was read anew.
+    #[must_use]
+    pub fn renewals(&self) -> watch::Receiver<()> {
+        self.renewed.subscribe()
+    }
+
+    /// Reads the folder again if its files have changed since it was last read. True when something new is in force.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or belongs to somebody else now. What was read before stays in force.
+    pub fn reload(&self) -> Result<bool, IdentityError> {
+        let now = digest(&self.folder)?;
+        {
+            let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if *seen == now {
+                return Ok(false);
+            }
+            *seen = now;
+        }
+        let credentials = Credentials::read(&self.folder)?;
+        let (own, new) = (self.identity(), &credentials.owner.identity);
+        if *new != own {
+            let problem = format!("it is the certificate of {new}; this is {own}");
+            return Err(IdentityError::content(&self.folder.join(CERTIFICATE), problem));
+        }
+        self.current.store(Arc::new(credentials));
+        self.renewed.send_replace(());
+        Ok(true)
+    }
+
+    /// Reads the folder again on SIGHUP and whenever its files have changed, for as long as the runtime lives.
+    pub async fn follow(self: Arc<Self>) {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangups = signal(SignalKind::hangup()).ok();
+        loop {
+            let hangup = async {
+                match &mut hangups {
+                    Some(hangups) => drop(hangups.recv().await),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = hangup => {}
+                () = tokio::time::sleep(limits::IDENTITY_POLL.to_std()) => {}
+            }
+            let store = Arc::clone(&self);
+            let Ok(reloaded) = tokio::task::spawn_blocking(move || store.reload()).await else {
+                continue;
+            };
+            let folder = self.folder.display();
+            match reloaded {
+                Ok(false) => {}
+                Ok(true) => {
+                    let owner = &self.current().owner;
+                    tracing::info!(%folder, identity = %owner.identity, until = %owner.not_after, "identity read again");
+                }
+                Err(error) => {
+                    crate::metrics::net().identity_refused.inc();
+                    tracing::warn!(%folder, %error, "the new files of the identity cannot be used; the old ones stay in force");
+                }
+            }
+        }
+    }
+
+    /// Checks that the owner has a role and a name.
+    ///
+    /// # Errors
+    /// When the certificate is somebody else's.
+    pub fn check_owner(&self, role: Role, name: &str) -> Result<(), IdentityError> {
+        let identity = self.identity();
+        if identity.role == role && identity.name() == name {
+            return Ok(());
+        }
+        let problem = format!(
+            "it is the certificate of {identity}; this daemon needs one of the {role} {name}"
+        );
+        Err(IdentityError::content(&self.folder.join(CERTIFICATE), problem))
+    }
+
+    /// Whether the owner of a certificate is still believed.
+    ///
+    /// # Errors
+    /// [`Disbelief`].
+    pub fn verify(
+        &self,
+        chain: &[CertificateDer<'static>],
+        used: Use,
+    ) -> Result<CertificateOwner, Disbelief> {
+        let Some((first, intermediates)) = chain.split_first() else {
+            return Err(Disbelief::NoIdentity("there is no certificate".to_owned()));
+        };
+        self.current.load().trust.verify(first, intermediates, used, UnixTime::now())
+    }
+
+    /// Done when a certificate is not believed any more: it has ended, was revoked, or its authority was dropped.
+    pub async fn disbelieved(&self, chain: &[CertificateDer<'static>], used: Use) -> Disbelief {
+        let mut renewals = self.renewals();
+        loop {
+            let owner = match self.verify(chain, used) {
+                Ok(owner) => owner,
+                Err(disbelief) => return disbelief,
+            };
+            let left = owner.not_after.since(crate::clock::now().wall);
+            // A clock that is set meanwhile is noticed at the next look.
+            let look = left.min(limits::IDENTITY_LOOK).max(coalloc_common::Span::from_millis(1));
+            tokio::select! {
+                changed = renewals.changed() => {
+                    // The sender lives in this store.
+                    let _ = changed;
+                }
+                () = tokio::time::sleep(look.to_std()) => {}
+            }
+        }
+    }
+}
+
+/// The digest of all files of an identity's folder.
+fn digest(folder: &Path) -> Result<[u8; 32], IdentityError> {
+    let mut paths = vec![folder.join(CERTIFICATE), folder.join(KEY)];
+    let trust = folder.join(TRUST);
+    let unreadable = |source| IdentityError::Read { path: trust.clone(), source };
+    for entry in std::fs::read_dir(&trust).map_err(unreadable)? {
+        paths.push(entry.map_err(unreadable)?.path());
+    }
+    paths.sort_unstable();
+    let mut whole = Sha256::new();
+    for path in paths {
+        let bytes = if path.is_file() { read(&path)? } else { Vec::new() };
+        whole.update(path.to_string_lossy().len().to_le_bytes());
+        whole.update(path.to_string_lossy().as_bytes());
+        whole.update(bytes.len().to_le_bytes());
+        whole.update(&bytes);
+    }
+    Ok(whole.finalize().into())
+}
