@@ -1,8 +1,12 @@
 //! Calls to a coordinator and to resource managers, and what a failed call means to the user.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::limits;
+use coalloc_net::client::Dialer;
+use coalloc_net::identity::client::HandshakeError;
+use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
@@ -29,12 +33,46 @@ pub type ResourceManager = ResourceManagerClient<Channel>;
 /// A client of a coordinator for workflows.
 pub type Workflows = WorkflowsClient<Channel>;
 
-/// The coordinator to call.
+/// Who calls.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct IdentityArgs {
+    /// Folder with your identity: certificate.pem, key.pem, trust/ [default: $COALLOC_IDENTITY; without one, calls are
+    /// in plain text]
+    #[arg(long, value_name = "DIR")]
+    pub identity: Option<PathBuf>,
+}
+
+impl IdentityArgs {
+    /// Connects as whoever the flag or the environment names, or else in plain text.
+    ///
+    /// # Errors
+    /// When the folder has no identity in force.
+    pub fn dialer(&self) -> Result<Dialer, Failure> {
+        let from_env = || std::env::var_os("COALLOC_IDENTITY").filter(|text| !text.is_empty());
+        let folder = self.identity.clone().or_else(|| from_env().map(PathBuf::from));
+        let Some(folder) = folder else { return Ok(Dialer::plain_text()) };
+        dialer_of(&folder)
+    }
+}
+
+/// Connects as whoever owns the identity in a folder.
+///
+/// # Errors
+/// When the folder has no identity in force.
+pub fn dialer_of(folder: &Path) -> Result<Dialer, Failure> {
+    let store = IdentityStore::open(folder);
+    let bad = |error| Failure::bad_input(format!("--identity {}: {error}", folder.display()));
+    Ok(Dialer::with_identity(store.map_err(bad)?))
+}
+
+/// The coordinator to call, and who calls it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GrcArgs {
     /// The coordinator's host:port [default: $COALLOC_GRC, or 127.0.0.1:7000]
     #[arg(long, value_name = "ADDR")]
     pub grc: Option<String>,
+    #[command(flatten)]
+    pub identity: IdentityArgs,
 }
 
 impl GrcArgs {
@@ -50,22 +88,32 @@ impl GrcArgs {
     /// # Errors
     /// When the address is not valid, nobody listens there, or a resource manager does.
     pub async fn connect(&self) -> Result<CoordinatorClient<Channel>, Failure> {
-        let address = self.address();
-        let client = coordinator(&address)?;
-        let reached = tokio::net::TcpStream::connect(address.as_str());
-        let problem = match tokio::time::timeout(CONNECT_PATIENCE, reached).await {
-            Ok(Ok(_)) => {
-                check_is_coordinator(&address).await?;
-                return Ok(client);
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", CONNECT_PATIENCE.as_secs()),
-        };
-        let hint = "start one with `coalloc serve grc` or `coalloc demo --keep`, or say where one \
-                    is with --grc ADDR or COALLOC_GRC";
-        let message = format!("no coordinator at {address}: {problem}\n{hint}");
-        Err(Failure::new(Exit::CallFailed, message))
+        coordinator_at(&self.identity.dialer()?, &self.address()).await
     }
+}
+
+/// A client of the coordinator at an address, once the address is known to accept connections.
+///
+/// # Errors
+/// When the address is not valid, nobody listens there, or a resource manager does.
+pub async fn coordinator_at(
+    dialer: &Dialer,
+    address: &str,
+) -> Result<CoordinatorClient<Channel>, Failure> {
+    let client = coordinator(dialer, address)?;
+    let reached = tokio::net::TcpStream::connect(address);
+    let problem = match tokio::time::timeout(CONNECT_PATIENCE, reached).await {
+        Ok(Ok(_)) => {
+            check_is_coordinator(dialer, address).await?;
+            return Ok(client);
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", CONNECT_PATIENCE.as_secs()),
+    };
+    let hint = "start one with `coalloc serve grc` or `coalloc demo --keep`, or say where one is \
+                with --grc ADDR or COALLOC_GRC";
+    let message = format!("no coordinator at {address}: {problem}\n{hint}");
+    Err(Failure::new(Exit::CallFailed, message))
 }
 
 impl GrcArgs {
@@ -75,7 +123,7 @@ impl GrcArgs {
     /// As [`GrcArgs::connect`].
     pub async fn connect_workflows(&self) -> Result<Workflows, Failure> {
         self.connect().await?;
-        workflows(&self.address())
+        workflows(&self.identity.dialer()?, &self.address())
     }
 }
 
@@ -84,19 +132,24 @@ impl GrcArgs {
 /// If that cannot be determined, the check passes and the call itself has to fail.
 ///
 /// # Errors
-/// When a resource manager answers at the address, with its name.
-pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
+/// When a resource manager answers at the address, with its name; or when there is no connection because one end
+/// speaks TLS and the other does not, or one end does not believe the other.
+pub async fn check_is_coordinator(dialer: &Dialer, address: &str) -> Result<(), Failure> {
     let asked = async {
-        let channel = coalloc_net::client::channel("--grc", address).ok()?;
+        let channel = dialer.channel("--grc", address).ok()?;
         let service = "coalloc.v1.Coordinator".to_owned();
         let known = HealthClient::new(channel).check(HealthCheckRequest { service }).await;
-        if known.is_ok() {
-            return None;
+        let Err(status) = known else { return None };
+        if let Some(failure) = no_connection(dialer, address, &status) {
+            return Some(Err(failure));
         }
-        let described = resource_manager(address).ok()?.describe(v1::DescribeRequest {}).await;
-        Some(described.ok()?.into_inner()).filter(|said| said.coordinators_below.is_empty())
+        let described =
+            resource_manager(dialer, address).ok()?.describe(v1::DescribeRequest {}).await;
+        Some(Ok(described.ok()?.into_inner()))
+            .filter(|said| said.as_ref().is_ok_and(|said| said.coordinators_below.is_empty()))
     };
     let Ok(Some(said)) = tokio::time::timeout(CONNECT_PATIENCE, asked).await else { return Ok(()) };
+    let said = said?;
     let kind = if said.paths.is_empty() { "a CRM" } else { "an NRM" };
     let message = format!(
         "{address} is {}, {kind}, not a coordinator; say where the coordinator is with --grc ADDR \
@@ -106,12 +159,42 @@ pub async fn check_is_coordinator(address: &str) -> Result<(), Failure> {
     Err(Failure::new(Exit::CallFailed, message))
 }
 
+/// Why there is no connection to a daemon that listens, if a status says that there is none.
+fn no_connection(dialer: &Dialer, address: &str, status: &Status) -> Option<Failure> {
+    let is_broken = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
+    let message = match (dialer.identity(), is_broken) {
+        (None, true) => format!(
+            "{address} does not answer in plain text; if it speaks TLS, say who you are with \
+             --identity DIR or COALLOC_IDENTITY"
+        ),
+        (Some(_), true) => format!("{address}: {}", cause_of(status)),
+        (_, false) => return None,
+    };
+    Some(Failure::new(Exit::CallFailed, message))
+}
+
+/// What a failed call says, with the reason why there was no connection, if that was it.
+#[must_use]
+pub fn cause_of(status: &Status) -> String {
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if let Some(handshake) = error.downcast_ref::<HandshakeError>() {
+            return handshake.to_string();
+        }
+        source = error.source();
+    }
+    status.message().to_owned()
+}
+
 /// A client of a coordinator; it connects on the first call.
 ///
 /// # Errors
 /// When the address is not host:port.
-pub fn coordinator(address: &str) -> Result<CoordinatorClient<Channel>, Failure> {
-    let client = CoordinatorClient::new(coalloc_net::client::channel("--grc", address)?);
+pub fn coordinator(
+    dialer: &Dialer,
+    address: &str,
+) -> Result<CoordinatorClient<Channel>, Failure> {
+    let client = CoordinatorClient::new(dialer.channel("--grc", address)?);
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
         .max_encoding_message_size(limits::MESSAGE_MAX_BYTES))
@@ -121,8 +204,8 @@ pub fn coordinator(address: &str) -> Result<CoordinatorClient<Channel>, Failure>
 ///
 /// # Errors
 /// When the address is not host:port.
-pub fn workflows(address: &str) -> Result<Workflows, Failure> {
-    let client = WorkflowsClient::new(coalloc_net::client::channel("--grc", address)?);
+pub fn workflows(dialer: &Dialer, address: &str) -> Result<Workflows, Failure> {
+    let client = WorkflowsClient::new(dialer.channel("--grc", address)?);
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
         .max_encoding_message_size(limits::WORKFLOW_MESSAGE_MAX_BYTES))
@@ -132,8 +215,11 @@ pub fn workflows(address: &str) -> Result<Workflows, Failure> {
 ///
 /// # Errors
 /// When the address is not host:port.
-pub fn resource_manager(address: &str) -> Result<ResourceManagerClient<Channel>, Failure> {
-    let client = ResourceManagerClient::new(coalloc_net::client::channel("address", address)?);
+pub fn resource_manager(
+    dialer: &Dialer,
+    address: &str,
+) -> Result<ResourceManagerClient<Channel>, Failure> {
+    let client = ResourceManagerClient::new(dialer.channel("address", address)?);
     Ok(client.max_decoding_message_size(limits::ANSWER_MAX_BYTES))
 }
 
@@ -147,8 +233,8 @@ pub fn failure(status: &Status) -> Failure {
             "{message}\n(times relative to now, like now+2h, make the content different each time)"
         )),
         Code::NotFound => Failure::new(Exit::NotFound, message),
-        Code::PermissionDenied => Failure::new(Exit::Refused, message),
-        code => Failure::new(Exit::CallFailed, format!("the call failed: {code:?}: {message}")),
+        Code::PermissionDenied | Code::Unauthenticated => Failure::new(Exit::Refused, message),
+        code => Failure::new(Exit::CallFailed, format!("the call failed: {code:?}: {}", cause_of(status))),
     }
 }
 

@@ -25,7 +25,8 @@ use clap::Args;
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::rpc::{self, GrcArgs};
+use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
+use crate::testbed::local::layout;
 pub use hear::{FederationReport, Places, hear};
 pub use testimony::{Lower, Testimony};
 pub use violation::{Check, Violation};
@@ -59,6 +60,8 @@ pub struct AuditArgs {
     /// A folder of configurations, as `coalloc demo --dir` leaves one, instead of addresses
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    identity: IdentityArgs,
     /// What clients were told: one JSON object per line, see the guide
     #[arg(long, value_name = "FILE")]
     journal: Vec<PathBuf>,
@@ -115,7 +118,7 @@ pub async fn run(args: &AuditArgs) -> Result<Answer, Failure> {
     }
     let places = args.places()?;
     for address in &places.coordinators {
-        rpc::check_is_coordinator(address).await?;
+        rpc::check_is_coordinator(&places.dialer, address).await?;
     }
     let heard = hear(&places, Duration::from_secs(args.patience)).await?;
     let entries = (!args.journal.is_empty()).then_some(&entries[..]);
@@ -128,12 +131,17 @@ impl AuditArgs {
     fn places(&self) -> Result<Places, Failure> {
         let mut places = match &self.dir {
             Some(folder) => Places::of_folder(folder)?,
-            None => Places { coordinators: self.grc.clone(), managers: Vec::new() },
+            None => Places { coordinators: self.grc.clone(), ..Places::default() },
         };
         if places.coordinators.is_empty() {
             places.coordinators.push(GrcArgs::default().address());
         }
         places.managers.extend(self.rm.iter().cloned());
+        let of_folder = self.dir.as_ref().map(|folder| folder.join(layout::OPERATOR));
+        places.dialer = match of_folder.filter(|folder| folder.is_dir()) {
+            Some(folder) if self.identity.identity.is_none() => rpc::dialer_of(&folder)?,
+            _ => self.identity.dialer()?,
+        };
         Ok(places)
     }
 }

@@ -142,12 +142,12 @@ async fn measure_here(
     text::note(&format!("measuring this machine, {} s each", each.as_secs()));
     let calls = ceilings::calls(managers, args.in_flight(), each).await?;
     let syncs = ceilings::syncs(folder.path(), addresses.len(), each).await?;
-    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let grc = posts.last().ok_or_else(|| Failure::internal("no coordinator was started"))?;
     let before = counts::read(&posts).await?;
-    let load = send(args, rpc::coordinator(&grc)?).await?;
+    let load = send(args, rpc::coordinator(&grc.dialer, &grc.address)?).await?;
     let counted = counts::read(&posts).await?.since(&before);
     text::note("measuring Hold, planners idle and busy");
-    let holds = holds::measure(managers, &grc, each).await?;
+    let holds = holds::measure(managers, grc, each).await?;
     let (federation, managers) = (file.name.clone(), managers.len());
     let here = report::LocalFigures { federation, managers, calls, syncs, counted, holds };
     Ok(Report { load, here: Some(here) })

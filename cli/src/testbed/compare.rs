@@ -138,7 +138,7 @@ async fn one(
     day: Time,
 ) -> Result<SolverRun, Failure> {
     let posts = local::start(&counts::setup(folder, file), daemons, true).await?;
-    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
+    let grc = posts.last().ok_or_else(|| Failure::internal("no coordinator was started"))?;
     let before = counts::read(&posts).await?;
     let (count, in_flight) = (args.requests, args.concurrency);
     text::note(&format!(
@@ -157,7 +157,7 @@ async fn one(
             plan_digest: String::new(),
         }
     });
-    let answers = send(rpc::coordinator(&grc)?, requests.collect(), in_flight).await?;
+    let answers = send(rpc::coordinator(&grc.dialer, &grc.address)?, requests.collect(), in_flight).await?;
     let (reservations, times) = answers.into_iter().unzip();
     let counted = counts::read(&posts).await?.since(&before);
     Ok(SolverRun { solver, reservations, times, counted })

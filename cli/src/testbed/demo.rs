@@ -222,7 +222,7 @@ async fn exercise(
     posts: &[Post],
 ) -> Result<Report, Failure> {
     let (asked, lower) = levels(args.shape(), posts);
-    let clients = asked.iter().map(|post| rpc::coordinator(&post.address));
+    let clients = asked.iter().map(|post| rpc::coordinator(&post.dialer, &post.address));
     let mut clients: Vec<CoordinatorClient<Channel>> = clients.collect::<Result<_, _>>()?;
     let count = args.requests as usize;
     let day = next_full(Span::from_secs(3_600), now).saturating_add(Span::from_secs(86_400));
@@ -263,6 +263,7 @@ fn keep(daemons: Daemons, folder: Folder, posts: &[Post]) -> Result<String, Fail
     let folder = folder.keep();
     // Requests go to the last daemon; in a tree that is the parent coordinator.
     let address = posts.last().map(|post| post.address.as_str()).unwrap_or_default();
+    let identity = folder.join(layout::OPERATOR);
     let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc);
     let mut coordinators: String = coordinators
         .rev()
@@ -275,11 +276,13 @@ fn keep(daemons: Daemons, folder: Folder, posts: &[Post]) -> Result<String, Fail
          folder       {}\n  \
          stop it      kill $(cat {})\n  \
          use it       export COALLOC_GRC={address}\n               \
+         export COALLOC_IDENTITY={}\n               \
          coalloc topology\n               \
          coalloc list --user UserA\n",
         pids.len(),
         folder.display(),
         pids_file.display(),
+        identity.display(),
     );
     let metrics = scrapes(&folder, posts);
     daemons.keep();

@@ -6,6 +6,7 @@
 //!
 //! What is sent to a federation, and what is measured of it, is not here.
 
+pub mod certificates;
 pub mod daemons;
 pub mod layout;
 pub mod ports;
@@ -78,7 +79,7 @@ pub(crate) async fn start(
         }
         daemons.wait_serving().await?;
         for post in level.iter().filter(|post| post.kind == Kind::Grc) {
-            wait_reachable(&mut rpc::coordinator(&post.address)?, daemons).await?;
+            wait_reachable(&mut rpc::coordinator(&post.dialer, &post.address)?, daemons).await?;
         }
     }
     let seconds = started.elapsed().as_secs_f64();

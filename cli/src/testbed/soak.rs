@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::rpc::{self, Coordinator, GrcArgs};
+use crate::kit::rpc::{self, Coordinator, GrcArgs, IdentityArgs};
 use crate::kit::text;
 use crate::testbed::audit::journal::Writer;
 use customer::SoakClient;
@@ -67,6 +68,8 @@ pub struct SoakArgs {
     /// File for the journal, one JSON object per line; new lines are appended to it
     #[arg(long, value_name = "FILE")]
     journal: PathBuf,
+    #[command(flatten)]
+    identity: IdentityArgs,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -93,6 +96,8 @@ pub struct Soak {
     pub rate: u32,
     /// Time frames in which each request is planned.
     pub frames: u32,
+    /// Who the customers are.
+    pub dialer: Dialer,
 }
 
 impl Soak {
@@ -155,7 +160,7 @@ impl Soak {
     ) -> Result<(Vec<Target>, Arc<OfferedResources>), Failure> {
         let (mut targets, mut offers) = (Vec::new(), None);
         for address in addresses {
-            let mut client = GrcArgs { grc: Some(address.clone()) }.connect().await?;
+            let mut client = rpc::coordinator_at(&self.dialer, address).await?;
             let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
             let described = described.map_err(|status| rpc::failure(&status))?.into_inner();
             offers = Some(OfferedResources::new(self.seed, &described)?);
@@ -189,7 +194,8 @@ pub async fn run(args: &SoakArgs) -> Result<Answer, Failure> {
             () = coalloc_net::server::stop_signal() => {}
         }
     };
-    let soak = Soak { seed: args.seed, rate: args.rate, frames: args.frames };
+    let dialer = args.identity.dialer()?;
+    let soak = Soak { seed: args.seed, rate: args.rate, frames: args.frames, dialer };
     text::note(&format!("{} new customers a second; Ctrl-C ends it sooner", args.rate));
     let outcome = soak.run(&addresses, Writer::new(Box::new(file)), until).await?;
     let text = if args.json { json(&outcome)? } else { describe(&outcome) };

@@ -11,13 +11,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::rpc::{self, GrcArgs};
+use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
 use crate::kit::when::Length;
 use crate::user::wording::owed::{denied_by_all, differing, owed};
 
@@ -44,6 +45,8 @@ pub struct HealthArgs {
     /// Timeout for the answer of each daemon
     #[arg(long, value_name = "TIME", default_value = PATIENCE)]
     patience: Length,
+    #[command(flatten)]
+    identity: IdentityArgs,
 }
 
 /// Runs `coalloc health`.
@@ -56,6 +59,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     for address in &addresses {
         coalloc_net::client::check_address("ADDR", address)?;
     }
+    let dialer = args.identity.dialer()?;
     let patience = args.patience.0.to_std();
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     let (mut text, mut exit) = (String::new(), Exit::Done);
@@ -63,7 +67,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
         let asked = async {
             match args.listens {
                 true => listens(address).await.map(|()| "listens".to_owned()),
-                false => serves(address).await.map(|()| "serving".to_owned()),
+                false => serves(&dialer, address).await.map(|()| "serving".to_owned()),
             }
         };
         let mut word = match tokio::time::timeout(patience, asked).await {
@@ -78,7 +82,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
             }
         };
         if word == "serving"
-            && let Ok(Some(troubles)) = tokio::time::timeout(patience, troubles(address)).await
+            && let Ok(Some(troubles)) = tokio::time::timeout(patience, troubles(&dialer, address)).await
         {
             word = format!("serving, but {troubles}");
         }
@@ -96,8 +100,8 @@ fn seconds(time: Duration) -> String {
 /// or they are owed something that they do not get.
 ///
 /// Returns `None` when all is well, or when the daemon is not a coordinator.
-async fn troubles(address: &str) -> Option<String> {
-    let mut client = rpc::coordinator(address).ok()?;
+async fn troubles(dialer: &Dialer, address: &str) -> Option<String> {
+    let mut client = rpc::coordinator(dialer, address).ok()?;
     let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
     let response = described.get_ref();
     let all = denied_by_all(response).into_iter().chain(differing(response));
@@ -110,13 +114,12 @@ async fn listens(address: &str) -> Result<(), String> {
     reached.map(drop).map_err(|error| format!("cannot be reached: {error}"))
 }
 
-async fn serves(address: &str) -> Result<(), String> {
+async fn serves(dialer: &Dialer, address: &str) -> Result<(), String> {
     // A refused connection gives a clearer message here than through gRPC.
     listens(address).await?;
-    let channel =
-        coalloc_net::client::channel("ADDR", address).map_err(|error| error.to_string())?;
+    let channel = dialer.channel("ADDR", address).map_err(|error| error.to_string())?;
     let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    let answer = answer.map_err(|status| format!("does not answer: {}", status.message()))?;
+    let answer = answer.map_err(|status| format!("does not answer: {}", rpc::cause_of(&status)))?;
     match answer.get_ref().status() {
         ServingStatus::Serving => Ok(()),
         status => Err(status.as_str_name().to_lowercase().replace('_', " ")),
@@ -125,11 +128,14 @@ async fn serves(address: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use coalloc_net::identity::settings::Access;
+
     use super::*;
 
     fn args(addresses: &[&str], listens: bool) -> HealthArgs {
         let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
-        HealthArgs { addresses, listens, patience: PATIENCE.parse().unwrap() }
+        let identity = IdentityArgs::default();
+        HealthArgs { addresses, listens, patience: PATIENCE.parse().unwrap(), identity }
     }
 
     async fn free_address() -> String {
@@ -146,7 +152,7 @@ mod tests {
         let server = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
             let room = tokio::sync::watch::channel(coalloc_common::DiskSpace::Enough).1;
-            coalloc_net::server::serve(listener, routes, &[], room, stop).await
+            coalloc_net::server::serve(listener, Access::plain_text(), routes, &[], room, stop).await
         });
         let answer = run(&args(&[&address], false)).await.unwrap();
         assert_eq!((answer.exit, answer.text), (Exit::Done, format!("{address}  serving\n")));

@@ -67,7 +67,10 @@ pub async fn run(args: &WatchArgs) -> Result<Answer, Failure> {
         (None, None) => "",
     };
     let source = match &args.rm {
-        Some(address) => follow::Source::rm(rpc::resource_manager(address)?, address).await?,
+        Some(address) => {
+            let client = rpc::resource_manager(&args.grc.identity.dialer()?, address)?;
+            follow::Source::rm(client, address).await?
+        }
         None => follow::Source::Grc {
             client: args.grc.connect().await?,
             id: args.id.clone().unwrap_or_default(),

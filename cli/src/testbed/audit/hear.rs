@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -19,14 +20,16 @@ use crate::kit::rpc;
 /// Pause between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The addresses to ask.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The addresses to ask, and who asks.
+#[derive(Debug, Clone, Default)]
 pub struct Places {
     /// host:port of coordinators.
     pub coordinators: Vec<String>,
     /// host:port of resource managers that are not where their coordinators find them (behind a relay, or
     /// in their own network).
     pub managers: Vec<String>,
+    /// Who asks.
+    pub dialer: Dialer,
 }
 
 impl Places {
@@ -112,7 +115,7 @@ pub async fn hear(places: &Places, patience: Duration) -> Result<FederationRepor
     loop {
         match hear_once(places).await {
             Ok(heard) if heard.is_at_rest() || Instant::now() > end => {
-                return Ok(compared(heard).await);
+                return Ok(compared(&places.dialer, heard).await);
             }
             Err(failure) if Instant::now() > end => return Err(failure),
             Ok(_) | Err(_) => tokio::time::sleep(PAUSE).await,
@@ -121,9 +124,9 @@ pub async fn hear(places: &Places, patience: Duration) -> Result<FederationRepor
 }
 
 /// Adds the differences that every coordinator finds when it compares now.
-async fn compared(mut heard: FederationReport) -> FederationReport {
+async fn compared(dialer: &Dialer, mut heard: FederationReport) -> FederationReport {
     for coordinator in &mut heard.coordinators {
-        let Ok(mut client) = rpc::coordinator(&coordinator.address) else { continue };
+        let Ok(mut client) = rpc::coordinator(dialer, &coordinator.address) else { continue };
         let fresh = v1::ListDifferencesRequest { fresh: true, ..Default::default() };
         // An older coordinator that does not know this call is left out.
         if let Ok(answer) = client.list_differences(fresh).await {
@@ -136,7 +139,7 @@ async fn compared(mut heard: FederationReport) -> FederationReport {
 async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
     let mut direct = BTreeMap::new();
     for address in &places.managers {
-        let client = rpc::resource_manager(address);
+        let client = rpc::resource_manager(&places.dialer, address);
         let described = client?.describe(v1::DescribeRequest {}).await;
         let described = described.map_err(|status| failed(address, &status))?.into_inner();
         direct.insert(described.name, address.clone());
@@ -150,11 +153,12 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         if by_address.contains_key(&address) {
             continue;
         }
-        let mut client = rpc::coordinator(&address)?;
+        let mut client = rpc::coordinator(&places.dialer, &address)?;
+        let mut workflows = rpc::workflows(&places.dialer, &address)?;
         let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
         let described = described.map_err(|status| failed(&address, &status))?.into_inner();
         let name = described.coordinator;
-        let all = whole_reservations(&mut client, &mut rpc::workflows(&address)?).await;
+        let all = whole_reservations(&mut client, &mut workflows).await;
         let all = all.map_err(|status| failed(&name, &status))?;
         let coordinator = Coordinator {
             name,
@@ -168,7 +172,7 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
             if !asked.insert(address.clone()) {
                 continue;
             }
-            let said = Testimony::hear(&address).await;
+            let said = Testimony::hear(&places.dialer, &address).await;
             let (testimony, below) = said.map_err(|status| failed(&manager.name, &status))?;
             if below.is_empty() {
                 heard.testimonies.push(testimony);
@@ -179,7 +183,8 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         }
     }
     for (address, coordinator) in by_address {
-        let (mut client, mut workflows) = (rpc::coordinator(&address)?, rpc::workflows(&address)?);
+        let mut client = rpc::coordinator(&places.dialer, &address)?;
+        let mut workflows = rpc::workflows(&places.dialer, &address)?;
         let again = whole_reservations(&mut client, &mut workflows).await;
         let again = again.map_err(|status| failed(&coordinator.name, &status))?;
         if again != coordinator.reservations {

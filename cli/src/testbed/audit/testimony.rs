@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_net::convert::{declared_servers, site_resources};
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -40,8 +41,8 @@ impl Testimony {
     ///
     /// # Errors
     /// The status of the call that failed.
-    pub async fn hear(address: &str) -> Result<(Self, Vec<String>), Status> {
-        let client = rpc::resource_manager(address);
+    pub async fn hear(dialer: &Dialer, address: &str) -> Result<(Self, Vec<String>), Status> {
+        let client = rpc::resource_manager(dialer, address);
         Self::of(&mut client.map_err(|failure| Status::invalid_argument(failure.message))?).await
     }
 

@@ -34,7 +34,7 @@ pub async fn calls(posts: &[Post], in_flight: usize, time: Duration) -> Result<f
     let mut senders = JoinSet::new();
     let mut clients = Vec::with_capacity(posts.len());
     for post in posts {
-        clients.push(rpc::resource_manager(&post.address)?);
+        clients.push(rpc::resource_manager(&post.dialer, &post.address)?);
     }
     for sender in 0..in_flight {
         let clients = clients.clone();

@@ -33,10 +33,11 @@ pub struct Holds {
 ///
 /// # Errors
 /// When a call fails.
-pub async fn measure(managers: &[Post], grc: &str, time: Duration) -> Result<Holds, Failure> {
-    let mut targets = Vec::new();
+pub async fn measure(managers: &[Post], grc: &Post, time: Duration) -> Result<Holds, Failure> {
+    // Only the coordinator itself may hold.
+    let (dialer, mut targets) = (grc.as_itself()?, Vec::new());
     for post in managers {
-        let mut client = rpc::resource_manager(&post.address)?;
+        let mut client = rpc::resource_manager(&dialer, &post.address)?;
         let described = client.describe(v1::DescribeRequest {}).await;
         let described = described.map_err(|status| rpc::failure(&status))?.into_inner();
         let resource = described.sites.first().map(|site| site.name.clone());
@@ -50,7 +51,7 @@ pub async fn measure(managers: &[Post], grc: &str, time: Duration) -> Result<Hol
     let idle = holds("idle", &mut targets, time).await?;
     let mut planners = JoinSet::new();
     for _ in 0..PLANS_IN_FLIGHT {
-        planners.spawn(plan_again_and_again(rpc::coordinator(grc)?));
+        planners.spawn(plan_again_and_again(rpc::coordinator(&grc.dialer, &grc.address)?));
     }
     let busy = holds("busy", &mut targets, time).await;
     // A planner that cannot plan has ended; then the other planners were not busy either.

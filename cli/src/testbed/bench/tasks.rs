@@ -125,8 +125,8 @@ async fn measure(
     text::note(&format!("measuring this machine, {} s each", each.as_secs()));
     let calls = ceilings::calls(managers, args.concurrency as usize, each).await?;
     let syncs = ceilings::syncs(folder.path(), posts.len(), each).await?;
-    let grc = posts.last().map(|post| post.address.clone()).unwrap_or_default();
-    let mut client = rpc::coordinator(&grc)?;
+    let grc = posts.last().ok_or_else(|| Failure::internal("no coordinator was started"))?;
+    let mut client = rpc::coordinator(&grc.dialer, &grc.address)?;
     torus::wait_picture(&mut client).await?;
     let tasks = Tasks::new(args.seed, torus::points(file));
     let load = Load {

@@ -65,14 +65,14 @@ pub async fn hear(
         // Sites come before paths, here and in everything that is built from this.
         let of = |kind| posts.iter().filter(move |post| post.kind == kind);
         for post in of(Kind::Crm).chain(of(Kind::Nrm)) {
-            let heard_of = Testimony::hear(&post.address).await;
+            let heard_of = Testimony::hear(&post.dialer, &post.address).await;
             let (testimony, _) = heard_of.map_err(|status| failed(&post.name, &status))?;
             heard.testimonies.push(testimony);
         }
         for post in lower {
-            let heard_of = Testimony::hear(&post.address).await;
+            let heard_of = Testimony::hear(&post.dialer, &post.address).await;
             let (testimony, _) = heard_of.map_err(|status| failed(&post.name, &status))?;
-            let mut coordinator = rpc::coordinator(&post.address)?;
+            let mut coordinator = rpc::coordinator(&post.dialer, &post.address)?;
             let reservations = testimony::reservations(&mut coordinator).await;
             let reservations = reservations.map_err(|status| failed(&post.name, &status))?;
             heard.lower.push(Lower { testimony, reservations });

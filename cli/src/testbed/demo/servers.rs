@@ -97,7 +97,7 @@ async fn scenario(
     let file = federation()?;
     let posts = start(&Setup::new(folder, &file), daemons, true).await?;
     let coordinator = posts.last().ok_or_else(|| Failure::internal("no coordinator"))?;
-    let mut client = rpc::coordinator(&coordinator.address)?;
+    let mut client = rpc::coordinator(&coordinator.dialer, &coordinator.address)?;
     let day = next_full(HOUR, coalloc_net::clock::now().wall).saturating_add(HOUR);
     let wanted: Vec<v1::AllocateRequest> =
         (0..args.requests).map(|number| wanted(number, day)).collect();

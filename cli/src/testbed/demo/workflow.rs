@@ -112,7 +112,7 @@ async fn scenario(folder: &Path, daemons: &mut Daemons) -> Result<Report, Failur
     let setup = Setup { tasks: Some(tasks), ..Setup::new(folder, &file) };
     let posts = start(&setup, daemons, true).await?;
     let coordinator = posts.last().ok_or_else(|| Failure::internal("no coordinator"))?;
-    let mut workflows = rpc::workflows(&coordinator.address)?;
+    let mut workflows = rpc::workflows(&coordinator.dialer, &coordinator.address)?;
     let now = coalloc_net::clock::now().wall;
     wait_for_pictures(&mut workflows, &beamline(now, 1)?).await?;
     let first = submit(&mut workflows, "beam-1", beamline(now, 1)?).await?;
@@ -133,7 +133,7 @@ async fn scenario(folder: &Path, daemons: &mut Daemons) -> Result<Report, Failur
     wait_for_pictures(&mut workflows, &beamline(now, 12)?).await?;
     let third = submit(&mut workflows, "beam-3", beamline(now, 12)?).await?;
     let living = living::play(&mut workflows, daemons).await?;
-    let mut clients = [rpc::coordinator(&coordinator.address)?];
+    let mut clients = [rpc::coordinator(&coordinator.dialer, &coordinator.address)?];
     let all = whole_reservations(&mut clients[0], &mut workflows).await;
     let mut all = all.map_err(|status| rpc::failure(&status))?;
     let heard = readback::hear(&mut clients, &posts, &[], &mut all).await?;
@@ -183,7 +183,7 @@ async fn holds(posts: &[Post]) -> Result<usize, Failure> {
     let mut held = 0;
     let managers = posts.split_last().map_or(&[][..], |(_, managers)| managers);
     for post in managers.iter().filter(|post| post.name != VICTIM) {
-        let (testimony, _) = Testimony::hear(&post.address)
+        let (testimony, _) = Testimony::hear(&post.dialer, &post.address)
             .await
             .map_err(|status| Failure::internal(format!("{}: {}", post.name, status.message())))?;
         held += usize::from(testimony.has_hold());

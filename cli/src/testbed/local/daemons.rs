@@ -70,8 +70,8 @@ impl Daemons {
     pub async fn wait_serving(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + START_PATIENCE;
         for index in 0..self.running.len() {
-            let address = self.running[index].post.address.clone();
-            let mut health = HealthClient::new(coalloc_net::client::channel("listen", &address)?);
+            let post = &self.running[index].post;
+            let mut health = HealthClient::new(post.dialer.channel("listen", &post.address)?);
             loop {
                 self.check_alive()?;
                 let answer = health.check(HealthCheckRequest::default());
@@ -222,6 +222,8 @@ mod tests {
             metrics: None,
             config: folder.join("none.json"),
             log: folder.join("none.log"),
+            identity: None,
+            dialer: coalloc_net::client::Dialer::plain_text(),
         }
     }
 

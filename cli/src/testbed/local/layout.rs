@@ -1,13 +1,17 @@
-//! The folder of a federation: a configuration, ledger and log for each daemon, made from one federation file.
+//! The folder of a federation: a configuration, ledger, log and identity for each daemon, made from one federation file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use coalloc_common::{Identity, Role};
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use serde::Serialize;
 
+use super::certificates::{self, Certificates, GRID};
 use super::ports;
 use crate::kit::exit::Failure;
+use crate::kit::rpc;
 use crate::kit::text;
 use crate::user::serve::Kind;
 
@@ -16,8 +20,11 @@ pub const PROMETHEUS: &str = "prometheus.yml";
 /// The coordinator's name.
 pub const GRC: &str = "grc";
 
+/// The folder with the identity of whoever uses the federation, in the federation's folder.
+pub use super::certificates::OPERATOR;
+
 /// One daemon to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Post {
     /// The name in the federation.
     pub name: String,
@@ -31,6 +38,21 @@ pub struct Post {
     pub config: PathBuf,
     /// The file that gets the daemon's standard error.
     pub log: PathBuf,
+    /// Who the daemon is, and the folder with its identity, relative to the configuration; `None` in plain text.
+    pub identity: Option<(Identity, PathBuf)>,
+    /// Connects to the daemon as the operator.
+    pub dialer: Dialer,
+}
+
+impl Post {
+    /// Connects to other daemons as this daemon would.
+    ///
+    /// # Errors
+    /// When its identity cannot be read.
+    pub fn as_itself(&self) -> Result<Dialer, Failure> {
+        let Some((_, folder)) = &self.identity else { return Ok(Dialer::plain_text()) };
+        rpc::dialer_of(&self.config.parent().unwrap_or(Path::new(".")).join(folder))
+    }
 }
 
 /// What a demo's daemons show of themselves: metrics and traces.
@@ -67,6 +89,8 @@ pub struct Setup<'a> {
     pub telemetry: Telemetry,
     /// With these settings every coordinator plans tasks, and may watch the profiles of its resource managers.
     pub tasks: Option<v1::TaskSettings>,
+    /// Daemons talk in plain text, and nobody proves who they are.
+    pub plain_text: bool,
 }
 
 impl<'a> Setup<'a> {
@@ -74,7 +98,7 @@ impl<'a> Setup<'a> {
     #[must_use]
     pub fn new(folder: &'a Path, file: &'a v1::FederationFile) -> Self {
         let (shape, telemetry) = (Shape::One, Telemetry::default());
-        Self { folder, file, shape, telemetry, tasks: None }
+        Self { folder, file, shape, telemetry, tasks: None, plain_text: false }
     }
 
     /// The coordinators that may watch a resource manager's profiles and search its servers, if tasks are planned or
@@ -96,28 +120,33 @@ impl<'a> Setup<'a> {
 pub fn write(setup: &Setup<'_>) -> Result<Vec<Post>, Failure> {
     let Setup { folder, file, shape, telemetry, .. } = setup;
     let mut offices = Offices::new(setup)?;
-    let networks = file.networks.iter();
-    let mut posts: Vec<Post> =
-        networks.map(|network| offices.post(Kind::Nrm, &network.name)).collect();
-    let computes = file.computes.iter();
-    posts.extend(computes.map(|compute| offices.post(Kind::Crm, &compute.name)));
-    let coordinators: Vec<Coordinator> = match *shape {
-        Shape::One => vec![Coordinator::of_all(offices.post(Kind::Grc, GRC))],
+    let mut posts = Vec::new();
+    for network in &file.networks {
+        posts.push(offices.post(Kind::Nrm, &network.name, &network.domain)?);
+    }
+    for compute in &file.computes {
+        posts.push(offices.post(Kind::Crm, &compute.name, &compute.domain)?);
+    }
+    let mut coordinators = Vec::new();
+    match *shape {
+        Shape::One => {}
         Shape::Rivals(count) => {
-            let rivals = (1..=count).map(|n| offices.post(Kind::Grc, &format!("{GRC}-{n}")));
-            rivals.map(Coordinator::of_all).collect()
+            for n in 1..=count {
+                let post = offices.post(Kind::Grc, &format!("{GRC}-{n}"), GRID)?;
+                coordinators.push(Coordinator::of_all(post));
+            }
         }
         Shape::Tree => {
             let lower = domains(file).into_iter().filter(|(_, border)| !border.is_empty());
-            let lower = lower.map(|(domain, border_points)| {
-                let post = offices.post(Kind::Grc, &format!("{GRC}-{domain}"));
-                Coordinator { post, domain: Some(domain), border_points }
-            });
-            let mut all: Vec<Coordinator> = lower.collect();
-            all.push(Coordinator::of_all(offices.post(Kind::Grc, GRC)));
-            all
+            for (domain, border_points) in lower {
+                let post = offices.post(Kind::Grc, &format!("{GRC}-{domain}"), &domain)?;
+                coordinators.push(Coordinator { post, domain: Some(domain), border_points });
+            }
         }
-    };
+    }
+    if matches!(shape, Shape::One | Shape::Tree) {
+        coordinators.push(Coordinator::of_all(offices.post(Kind::Grc, GRC, GRID)?));
+    }
     write_managers(setup, &posts, &coordinators)?;
     write_coordinators(setup, &posts, &coordinators)?;
     posts.extend(coordinators.into_iter().map(|one| one.post));
@@ -134,6 +163,10 @@ struct Offices<'a> {
     folder: &'a Path,
     addresses: std::vec::IntoIter<String>,
     scraped: std::vec::IntoIter<String>,
+    /// `None` in plain text.
+    certificates: Option<Certificates>,
+    /// Connects as the operator.
+    dialer: Dialer,
 }
 
 impl<'a> Offices<'a> {
@@ -150,13 +183,36 @@ impl<'a> Offices<'a> {
         let mut addresses: Vec<String> =
             ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let scraped = addresses.split_off(daemons).into_iter();
-        Ok(Self { folder, addresses: addresses.into_iter(), scraped })
+        let (mut certificates, mut dialer) = (None, Dialer::plain_text());
+        if !setup.plain_text {
+            let networks = file.networks.iter().map(|network| network.domain.as_str());
+            let computes = file.computes.iter().map(|compute| compute.domain.as_str());
+            let mut made = Certificates::new(folder, networks.chain(computes))?;
+            made.issue("operator", &certificates::operator()?)?;
+            dialer = rpc::dialer_of(&folder.join(OPERATOR))?;
+            certificates = Some(made);
+        }
+        Ok(Self { folder, addresses: addresses.into_iter(), scraped, certificates, dialer })
     }
 
     /// A daemon at the next address. There are as many addresses as daemons.
-    fn post(&mut self, kind: Kind, name: &str) -> Post {
+    fn post(&mut self, kind: Kind, name: &str, domain: &str) -> Result<Post, Failure> {
         let address = self.addresses.next().unwrap_or_default();
-        Post { metrics: self.scraped.next(), ..Post::new(self.folder, kind, name, address) }
+        let mut post = Post::new(self.folder, kind, name, address);
+        post.metrics = self.scraped.next();
+        post.dialer = self.dialer.clone();
+        if let Some(certificates) = &mut self.certificates {
+            let role = match kind {
+                Kind::Grc => Role::Coordinator,
+                Kind::Nrm | Kind::Crm => Role::ResourceManager,
+            };
+            let identity = certificates::identity(domain, role, name)?;
+            // Each configuration has its own name, and so has each identity.
+            let stem = post.config.file_stem().unwrap_or_default().to_string_lossy();
+            let folder = certificates.issue(&stem, &identity)?;
+            post.identity = Some((identity, folder));
+        }
+        Ok(post)
     }
 }
 
@@ -214,7 +270,9 @@ fn domains(file: &v1::FederationFile) -> BTreeMap<String, Vec<String>> {
 }
 
 fn peer(post: &Post) -> v1::Peer {
-    v1::Peer { name: post.name.clone(), address: post.address.clone() }
+    let identity = post.identity.as_ref().map(|(identity, _)| identity.to_string());
+    let identity = identity.unwrap_or_default();
+    v1::Peer { name: post.name.clone(), address: post.address.clone(), identity }
 }
 
 /// The configuration of a resource manager: an `NrmFile` or a `CrmFile`, which differ in the inventory alone.
@@ -265,7 +323,7 @@ fn write_manager(
     let above = all.iter().filter(|one| one.stands_over(domain, all, setup.shape));
     let coordinators: Vec<v1::Peer> = above.map(|one| peer(&one.post)).collect();
     let profiles = setup.profiles(&coordinators);
-    let daemon = post.daemon(&setup.telemetry);
+    let daemon = post.daemon(&setup.telemetry)?;
     post.write(&ManagerFile { daemon, inventory, coordinators, profiles })
 }
 
@@ -295,7 +353,7 @@ fn write_coordinators(
             policy: None,
             service_levels: Vec::new(),
         });
-        let config = grc(post.daemon(telemetry), &post.name, managers);
+        let config = grc(post.daemon(telemetry)?, &post.name, managers);
         post.write(&v1::GrcFile { upward, tasks: tasks.clone(), ..config })?;
     }
     Ok(())
@@ -330,20 +388,29 @@ impl Post {
             metrics: None,
             config: folder.join(format!("{stem}.json")),
             log: folder.join(format!("{stem}.log")),
+            identity: None,
+            dialer: Dialer::plain_text(),
         }
     }
 
-    fn daemon(&self, telemetry: &Telemetry) -> v1::Daemon {
+    fn daemon(&self, telemetry: &Telemetry) -> Result<v1::Daemon, Failure> {
         // The path is relative to the folder of the configuration.
         let ledger = self.config.with_extension("ledger");
         let ledger = ledger.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        v1::Daemon {
+        let operator = certificates::operator()?.to_string();
+        let identity = self.identity.as_ref().map(|(_, folder)| v1::IdentitySettings {
+            folder: folder.display().to_string(),
+            operators: vec![operator],
+            ..v1::IdentitySettings::default()
+        });
+        Ok(v1::Daemon {
             listen: self.address.clone(),
             ledger,
+            insecure_plaintext: identity.is_none(),
             metrics_listen: self.metrics.clone().unwrap_or_default(),
             traces_endpoint: telemetry.traces.clone(),
-            ..v1::Daemon::default()
-        }
+            identity,
+        })
     }
 
     fn write(&self, config: &impl Serialize) -> Result<(), Failure> {

@@ -84,7 +84,7 @@ async fn wait_until(at: Time) {
 async fn wait_for_release(post: &Post, of: &v1::WorkflowReceipt) -> Result<(), Failure> {
     let end = Instant::now() + RELEASE_PATIENCE;
     loop {
-        let heard = Testimony::hear(&post.address).await;
+        let heard = Testimony::hear(&post.dialer, &post.address).await;
         let has_some = heard.is_ok_and(|(testimony, _)| testimony.has_live(&of.reservation));
         if !has_some || Instant::now() > end {
             // If it still has some, the audit finds it.
