@@ -14,6 +14,23 @@ pub const NAME_LEN_MAX: usize = 128;
 pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
 /// Longest name of a trust domain, in characters: as much as the SPIFFE standard allows.
 pub const TRUST_DOMAIN_LEN_MAX: usize = 255;
+/// Days that a new certificate lasts, unless the command says otherwise: long enough for people who renew by hand once a
+/// month, short enough that a stolen key ends by itself.
+pub const CERTIFICATE_DAYS_DEFAULT: u16 = 30;
+/// Most days that a command lets a certificate last: a year and a month, as much as public authorities allowed for years.
+pub const CERTIFICATE_DAYS_MAX: u16 = 397;
+/// How long before its making a certificate begins: a daemon whose clock is this slow believes it at once.
+pub const CERTIFICATE_BACKDATE: Span = Span::from_secs(5 * 60);
+/// How long a certification authority lasts, ten years: nobody wants to give out its certificate more often.
+pub const AUTHORITY_LIFETIME: Span = Span::from_secs(3_652 * 86_400);
+/// How long a list of revoked certificates is current. It also tells for how long a certificate that has ended stays in
+/// the list: a daemon whose clock is late by less than this still learns that it was revoked.
+pub const REVOCATION_LIST_LIFETIME: Span = Span::from_secs(30 * 86_400);
+/// Most certificates that an authority keeps a record of. Beyond, it forgets those that have ended, and then refuses. A
+/// list in which all of them are revoked has 1 MB, which every daemon that believes the domain reads.
+pub const AUTHORITY_RECORDS_MAX: usize = 20_000;
+/// Most bytes of a file that `coalloc certs` reads: the records of a full authority take 6 MB.
+pub const CERTIFICATE_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Most sites in one request. The paper's requests have 1 to 4 sites, and it writes of "1-8" sites with CPUs. A
 /// planner searches products of this number, so larger requests are refused at admission.
@@ -670,6 +687,35 @@ pub const RELAY_CONNECTIONS_MAX: usize = 256;
 pub const EXPERIMENT_RUNS_MAX: u64 = 1_000_000;
 /// Highest first seed of an experiment: small enough that the seeds after it fit their type, and exact in JSON.
 pub const EXPERIMENT_SEED_MAX: u64 = 1_000_000_000_000;
+/// Longest token of a user, in bytes. Tokens of login services that list a user's groups have a few thousand, and
+/// all headers of a call together may have 16 KiB.
+pub const TOKEN_BYTES_MAX: usize = 8 << 10;
+/// Issuers of tokens that one coordinator believes: a login service for each of its domains.
+pub const TOKEN_ISSUERS_MAX: usize = 16;
+/// Longest name of an issuer and longest audience, in characters: they are URLs, and ten times as long as most.
+pub const TOKEN_TEXT_LEN_MAX: usize = 512;
+/// Longest file with the keys of an issuer, in bytes: [`TOKEN_KEYS_MAX`] of the largest keys, each with a chain of
+/// certificates.
+pub const TOKEN_KEYS_BYTES_MAX: usize = 256 << 10;
+/// Keys of one issuer. A login service that changes its key every day and lists the old ones for a month has half as
+/// many.
+pub const TOKEN_KEYS_MAX: usize = 64;
+/// Shortest RSA key, in bits: what NIST SP 800-131A and RFC 7518 ask for.
+pub const TOKEN_RSA_BITS_MIN: usize = 2_048;
+/// Longest RSA key, in bits: the `rsa` crate verifies nothing by a longer one. The bound also limits what a stranger's
+/// token can cost.
+pub const TOKEN_RSA_BITS_MAX: usize = 4_096;
+/// Smallest public exponent of an RSA key: what FIPS 186-5 asks for, and what almost all keys have.
+pub const TOKEN_RSA_EXPONENT_MIN: u64 = 65_537;
+/// Largest public exponent of an RSA key: the `rsa` crate verifies nothing by a larger one.
+pub const TOKEN_RSA_EXPONENT_MAX: u64 = (1 << 33) - 1;
+/// How far the clocks of an issuer and of a coordinator may differ. Synchronized clocks differ by less than a second.
+pub const TOKEN_LEEWAY: Span = Span::from_secs(60);
+/// Longest life of a token. A token that somebody has stolen cannot be revoked, so it has to end by itself. Who
+/// logs in twice a day always has one.
+pub const TOKEN_LIFETIME_MAX: Span = Span::from_secs(6 * 3_600);
+/// Verified tokens that are remembered: one for each user of a large federation. They take less than 5 MB.
+pub const TOKEN_CACHE_MAX: usize = 10_000;
 /// Pixels of one image that is drawn as PNG. At four bytes each, it takes a quarter of a gigabyte of memory while it
 /// is drawn.
 pub const PICTURE_PIXELS_MAX: u64 = 1 << 26;
@@ -719,6 +765,7 @@ const _: () = assert!(
 );
 // A page may exceed its bytes by one entry, which is at most an admitted message with its plan.
 const _: () = assert!(PAGE_BYTES + 4 * MESSAGE_MAX_BYTES <= ANSWER_MAX_BYTES);
+const _: () = assert!(TOKEN_LEEWAY.as_us() < TOKEN_LIFETIME_MAX.as_us());
 // Starts of jobs are counted in microseconds.
 const _: () = assert!(TRACE_SECONDS_MAX < i64::MAX / TRACE_JOBS_MAX as i64 / 4);
 const _: () =

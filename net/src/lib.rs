@@ -11,6 +11,7 @@
 //! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
 //!   [`files`]: the number of files that it may have open. [`disk_space`]: whether its disk has space for
 //!   anything new.
+//! * [`tokens`]: users who prove by a token of their login service who they are.
 //! * [`node`]: a running core, with its ledger, its owner, and the handle by which RPC handlers post to it.
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
 //!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
@@ -35,6 +36,7 @@ pub mod resource_manager;
 pub mod server;
 pub mod status;
 pub mod telemetry;
+pub mod tokens;
 pub mod traces;
 pub mod turn;
 pub mod waiters;

@@ -72,7 +72,7 @@ pub struct GrcArgs {
     #[arg(long, value_name = "ADDR")]
     pub grc: Option<String>,
     #[command(flatten)]
-    pub identity: IdentityArgs,
+    pub(crate) identity: IdentityArgs,
 }
 
 impl GrcArgs {

@@ -29,10 +29,10 @@ use clap::{Args, Subcommand};
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::rpc::{self, GrcArgs};
+use crate::kit::rpc::{self, IdentityArgs};
 use crate::kit::text;
 use crate::testbed::local::daemons::Daemons;
-use crate::testbed::local::layout::Post;
+use crate::testbed::local::layout::{Post, Setup};
 use crate::testbed::local::{self, Folder};
 use crate::user::offline::Federation;
 use load::{Load, Pace, WorkloadKind};
@@ -72,6 +72,11 @@ pub struct BenchArgs {
     /// The address of a coordinator that runs already; only its answers are measured
     #[arg(long, value_name = "ADDR")]
     grc: Option<String>,
+    #[command(flatten)]
+    identity: IdentityArgs,
+    /// Calls between all daemons in plain text, to see what TLS costs
+    #[arg(long, conflicts_with = "grc")]
+    plain_text: bool,
     /// Folder for configurations, ledgers and logs, kept afterwards; its disk is the one measured
     /// [default: a temporary one]
     #[arg(long, value_name = "DIR", conflicts_with = "grc")]
@@ -108,7 +113,7 @@ pub async fn run(args: &BenchArgs) -> Result<Answer, Failure> {
 
 async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     if let Some(address) = &args.grc {
-        let client = GrcArgs { grc: Some(address.clone()) }.connect().await?;
+        let client = rpc::coordinator_at(&args.identity.dialer()?, address).await?;
         let load = send(args, client).await?;
         return Ok(Report { load, here: None });
     }
@@ -135,7 +140,9 @@ async fn measure_here(
     folder: &Folder,
     daemons: &mut Daemons,
 ) -> Result<Report, Failure> {
-    let posts = local::start(&counts::setup(folder.path(), file), daemons, true).await?;
+    let setup =
+        Setup { plain_text: args.plain_text, ..counts::setup(folder.path(), file) };
+    let posts = local::start(&setup, daemons, true).await?;
     let addresses: Vec<&Post> = posts.iter().collect();
     let managers = &posts[..posts.len().saturating_sub(1)];
     let each = ceilings::time(args.seconds);

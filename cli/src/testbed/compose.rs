@@ -15,11 +15,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use coalloc_common::Role;
 use coalloc_proto::v1;
 use serde::Serialize;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
+use crate::testbed::local::certificates::{GRID, identity, operator};
 use crate::testbed::local::layout::{self, GRC};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
@@ -236,11 +238,17 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
     for (manager, text) in plan.managers.iter().zip(texts) {
         files.insert(config_name(&manager.service), text?);
     }
-    let below = plan.managers.iter().map(|manager| v1::Peer {
-        name: manager.name.clone(),
-        address: format!("{}:{}", plan.domains[manager.domain].gate(), manager.port),
+    let below = plan.managers.iter().map(|manager| {
+        let domain = &plan.domains[manager.domain];
+        let identity = identity(&domain.name, Role::ResourceManager, &manager.name)?;
+        Ok(v1::Peer {
+            name: manager.name.clone(),
+            address: format!("{}:{}", domain.gate(), manager.port),
+            identity: identity.to_string(),
+        })
     });
-    let config = layout::grc(daemon(GRC, GRC_PORT), GRC, below.collect());
+    let below: Result<Vec<_>, Failure> = below.collect();
+    let config = layout::grc(daemon(GRC, GRC_PORT)?, GRC, below?);
     files.insert(config_name(GRC), text::json(&config)?);
     files.insert("compose.yaml".to_owned(), yaml::compose(&file.name, plan));
     files.insert("prometheus.yml".to_owned(), yaml::prometheus(plan));
@@ -252,8 +260,9 @@ impl Plan {
     /// The configuration of a resource manager, which reaches the coordinator through the gate of its domain.
     fn config(&self, manager: &Manager, inventory: &impl Serialize) -> Result<String, Failure> {
         let address = format!("{}:{GRC_PORT}", self.domains[manager.domain].gate());
-        let daemon = daemon(&manager.service, manager.port);
-        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address }];
+        let daemon = daemon(&manager.service, manager.port)?;
+        let identity = identity(GRID, Role::Coordinator, GRC)?.to_string();
+        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address, identity }];
         text::json(&layout::ManagerFile { daemon, inventory, coordinators, profiles: None })
     }
 }
@@ -263,14 +272,20 @@ fn config_name(service: &str) -> String {
 }
 
 /// A daemon that listens on all addresses: its networks decide who can reach the container.
-fn daemon(service: &str, port: u16) -> v1::Daemon {
-    v1::Daemon {
+fn daemon(service: &str, port: u16) -> Result<v1::Daemon, Failure> {
+    let identity = v1::IdentitySettings {
+        folder: yaml::IDENTITY.to_owned(),
+        operators: vec![operator()?.to_string()],
+        ..v1::IdentitySettings::default()
+    };
+    Ok(v1::Daemon {
         listen: format!("0.0.0.0:{port}"),
         ledger: format!("{}/{service}.ledger", yaml::STATE),
-        insecure_plaintext: true,
+        insecure_plaintext: false,
         metrics_listen: format!("0.0.0.0:{METRICS_PORT}"),
         traces_endpoint: String::new(),
-    }
+        identity: Some(identity),
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use crate::testbed::local::layout::GRC;
 
 /// Where a daemon keeps its ledger in its container: a volume, and the only place it can write to.
 pub(super) const STATE: &str = "/var/lib/coalloc";
+/// Where a daemon finds its identity in its container.
+pub(super) const IDENTITY: &str = "/etc/coalloc/identity";
 /// The address of the host on which ports are published.
 const PUBLISH: &str = "${COALLOC_PUBLISH:-127.0.0.1}";
 
