@@ -239,6 +239,7 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
     let below = plan.managers.iter().map(|manager| v1::Peer {
         name: manager.name.clone(),
         address: format!("{}:{}", plan.domains[manager.domain].gate(), manager.port),
+        ..v1::Peer::default()
     });
     let config = layout::grc(daemon(GRC, GRC_PORT), GRC, below.collect());
     files.insert(config_name(GRC), text::json(&config)?);
@@ -253,7 +254,7 @@ impl Plan {
     fn config(&self, manager: &Manager, inventory: &impl Serialize) -> Result<String, Failure> {
         let address = format!("{}:{GRC_PORT}", self.domains[manager.domain].gate());
         let daemon = daemon(&manager.service, manager.port);
-        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address }];
+        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address, ..v1::Peer::default() }];
         text::json(&layout::ManagerFile { daemon, inventory, coordinators, profiles: None })
     }
 }
@@ -269,7 +270,7 @@ fn daemon(service: &str, port: u16) -> v1::Daemon {
         ledger: format!("{}/{service}.ledger", yaml::STATE),
         insecure_plaintext: true,
         metrics_listen: format!("0.0.0.0:{METRICS_PORT}"),
-        traces_endpoint: String::new(),
+        ..v1::Daemon::default()
     }
 }
 

@@ -214,7 +214,7 @@ fn domains(file: &v1::FederationFile) -> BTreeMap<String, Vec<String>> {
 }
 
 fn peer(post: &Post) -> v1::Peer {
-    v1::Peer { name: post.name.clone(), address: post.address.clone() }
+    v1::Peer { name: post.name.clone(), address: post.address.clone(), ..v1::Peer::default() }
 }
 
 /// The configuration of a resource manager: an `NrmFile` or a `CrmFile`, which differ in the inventory alone.
