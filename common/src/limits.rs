@@ -14,6 +14,26 @@ pub const NAME_LEN_MAX: usize = 128;
 pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
 /// Longest name of a trust domain, in characters: as much as the SPIFFE standard allows.
 pub const TRUST_DOMAIN_LEN_MAX: usize = 255;
+/// Longest name of a trust domain in a folder of certificates: a file system allows 255 bytes, of which the file
+/// DOMAIN.crl.pem needs eight for its ending.
+pub const TRUST_DOMAIN_FILE_LEN_MAX: usize = 247;
+/// Days that a new certificate lasts, unless the command says otherwise: long enough for people who renew by hand once a
+/// month, short enough that a stolen key ends by itself.
+pub const CERTIFICATE_DAYS_DEFAULT: u16 = 30;
+/// Most days that a command lets a certificate last: a year and a month, as much as public authorities allowed for years.
+pub const CERTIFICATE_DAYS_MAX: u16 = 397;
+/// How long before its making a certificate begins: a daemon whose clock is this slow believes it at once.
+pub const CERTIFICATE_BACKDATE: Span = Span::from_secs(5 * 60);
+/// How long a certification authority lasts, ten years: nobody wants to give out its certificate more often.
+pub const AUTHORITY_LIFETIME: Span = Span::from_secs(3_652 * 86_400);
+/// How long a list of revoked certificates is current. It also tells for how long a certificate that has ended stays in
+/// the list: a daemon whose clock is late by less than this still learns that it was revoked.
+pub const REVOCATION_LIST_LIFETIME: Span = Span::from_secs(30 * 86_400);
+/// Most certificates that an authority keeps a record of. Beyond, it forgets those that have ended, and then refuses. A
+/// list in which all of them are revoked has 1 MB, which every daemon that believes the domain reads.
+pub const AUTHORITY_RECORDS_MAX: usize = 20_000;
+/// Most bytes of a file that `coalloc certs` reads: the records of a full authority take 6 MB.
+pub const CERTIFICATE_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Most sites in one request. The paper's requests have 1 to 4 sites, and it writes of "1-8" sites with CPUs. A
 /// planner searches products of this number, so larger requests are refused at admission.
