@@ -29,8 +29,8 @@ use kit::exit::{self, Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, give_up, health, ledger, modify, picture, plan, repair, reservations, reserve, serve,
-    servers, task, topology, watch, workflow,
+    allocate, certs, give_up, health, ledger, modify, picture, plan, repair, reservations, reserve,
+    serve, servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -70,6 +70,7 @@ enum Command {
     Relay(relay::RelayArgs),
     Serve(serve::ServeArgs),
     Ledger(ledger::LedgerArgs),
+    Certs(certs::CertsArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell to complete for
@@ -85,6 +86,7 @@ pub fn main() -> ExitCode {
         // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) => serve::run(&args),
         Command::Ledger(args) => finish(ledger::run(&args)),
+        Command::Certs(args) => finish(certs::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
         // These also run in containers that allow few threads, on machines with many cores.
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
@@ -127,6 +129,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Compose(_)
             | Command::Serve(_)
             | Command::Ledger(_)
+            | Command::Certs(_)
             | Command::Trace(_)
             | Command::Completions { .. } => {
                 Err(Failure::internal("this command does not run here"))

@@ -3,7 +3,7 @@
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`], [`allocate`] (and [`servers`]), [`modify`], [`reservations`] (list, show, release), [`task`], [`workflow`] and [`watch`].
-//! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`] and [`ledger`].
+//! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
 //!
@@ -11,6 +11,7 @@
 //! neither (`experiments`).
 
 pub mod allocate;
+pub mod certs;
 pub mod give_up;
 pub mod health;
 pub mod ledger;

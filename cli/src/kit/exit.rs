@@ -12,8 +12,8 @@ use coalloc_proto::file::FileError;
 pub enum Exit {
     /// Done.
     Done = 0,
-    /// The proof of a demo or an audit failed, a shape of an experiment does not hold, or this program
-    /// failed.
+    /// The proof of a demo or an audit failed, a shape of an experiment does not hold, a certificate cannot be
+    /// used, or this program failed.
     Failed = 1,
     /// Bad input: nothing was done.
     BadInput = 2,
@@ -34,8 +34,8 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
     (
         Exit::Failed,
-        "the proof of a demo or an audit failed, a ledger is damaged, a shape does not hold with --check, \
-         a disk is full, or an internal error",
+        "the proof of a demo or an audit failed, a ledger is damaged, a certificate has ended or does not fit, \
+         a shape does not hold with --check, a disk is full, or an internal error",
     ),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (
@@ -46,7 +46,7 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
     (
         Exit::NotFound,
-        "no such reservation, no experiment or trace of that name, or no program for any of its points",
+        "no such reservation or certificate, no experiment or trace of that name, or no program for any of its points",
     ),
     (Exit::Interrupted, "interrupted (Ctrl-C, SIGTERM)"),
 ];
