@@ -14,6 +14,9 @@ pub const NAME_LEN_MAX: usize = 128;
 pub const COORDINATOR_NAME_LEN_MAX: usize = 80;
 /// Longest name of a trust domain, in characters: as much as the SPIFFE standard allows.
 pub const TRUST_DOMAIN_LEN_MAX: usize = 255;
+/// Longest name of a trust domain in a folder of certificates: a file system allows 255 bytes, of which the file
+/// DOMAIN.crl.pem needs eight for its ending.
+pub const TRUST_DOMAIN_FILE_LEN_MAX: usize = 247;
 /// Days that a new certificate lasts, unless the command says otherwise: long enough for people who renew by hand once a
 /// month, short enough that a stolen key ends by itself.
 pub const CERTIFICATE_DAYS_DEFAULT: u16 = 30;

@@ -151,7 +151,7 @@ impl Cluster {
             let on_disk = self.disk.is_some() && name == self.on_disk();
             let folder = if on_disk { "disk/" } else { "" };
             let listen = &self.federation.addresses[name];
-            format!("daemon: {{listen: \"{listen}\", ledger: {folder}{name}.ledger}}\n")
+            format!("daemon: {{insecure_plaintext: true, listen: \"{listen}\", ledger: {folder}{name}.ledger}}\n")
         };
         for Manager { name, inventory, over: above } in shape.managers() {
             let policy = if shape == Shape::One { SOON } else { SOFT };

@@ -35,7 +35,7 @@ fn configure(federation: &Federation, may_move: bool) {
     };
     let (nrm, grc) = (&federation.addresses["nrm"], &federation.addresses["grc"]);
     let text = format!(
-        "daemon: {{listen: \"{nrm}\", ledger: nrm.ledger}}\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{nrm}\", ledger: nrm.ledger}}\n\
          coordinators: [{{name: grc, address: \"{grc}\"}}]\n\
          inventory:\n  name: nrm\n  domain: D\n  paths:\n{}  inner:\n    may_move: {may_move}\n    links:\n{}",
         PATHS.iter().map(path).collect::<String>(),

@@ -132,7 +132,7 @@ async fn start(servers: u32) -> Federation {
     federation.addresses.retain(|name, _| ["crm-A", "grc"].contains(&name.as_str()));
     let (crm, grc) = (&federation.addresses["crm-A"], &federation.addresses["grc"]);
     let text = format!(
-        "daemon: {{listen: \"{crm}\", ledger: crm-A.ledger}}\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{crm}\", ledger: crm-A.ledger}}\n\
          coordinators: [{{name: grc, address: \"{grc}\"}}]\n\
          policy: {{horizon: {}s}}\n\
          inventory:\n  name: crm-A\n  domain: D\n  \
@@ -141,7 +141,7 @@ async fn start(servers: u32) -> Federation {
     );
     federation.write("crm-A.yaml", &text);
     let text = format!(
-        "daemon: {{listen: \"{grc}\", ledger: grc.ledger}}\nname: grc\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{grc}\", ledger: grc.ledger}}\nname: grc\n\
          resource_managers: [{{name: crm-A, address: \"{crm}\"}}]\n"
     );
     federation.write("grc.yaml", &text);

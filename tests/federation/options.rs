@@ -63,7 +63,7 @@ async fn federation(sites: &str) -> Federation {
 fn configure_sites(federation: &Federation, inventory: &str) -> std::path::PathBuf {
     let (own, grc) = (&federation.addresses["crm-A"], &federation.addresses["grc"]);
     let text = format!(
-        "daemon: {{listen: \"{own}\", ledger: crm-A.ledger}}\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{own}\", ledger: crm-A.ledger}}\n\
          coordinators: [{{name: grc, address: \"{grc}\"}}]\n\
          inventory:\n  name: crm-A\n  domain: D\n{inventory}"
     );

@@ -29,7 +29,7 @@ pub(crate) fn configure_crm(
 ) {
     let (own, address) = (&federation.addresses[name], &federation.addresses[grc]);
     let text = format!(
-        "daemon: {{listen: \"{own}\", ledger: {name}.ledger}}\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{own}\", ledger: {name}.ledger}}\n\
          coordinators: [{{name: {grc}, address: \"{address}\"}}]\n\
          profiles: {{coordinators: [{watchers}]}}\n\
          inventory: {{name: {name}, domain: D, sites: [{site}]}}\n"
@@ -304,7 +304,7 @@ async fn many_starts_at_ten_sites_take_one_round_trip_for_256_of_them() {
         |name: &str| format!("{{name: {name}, address: \"{}\"}}", federation.addresses[name]);
     let peers: Vec<String> = crms.iter().map(|name| peer(name)).collect();
     let grc = format!(
-        "daemon: {{listen: \"{}\", ledger: grc.ledger}}\nname: grc\nresource_managers: [{}]\n",
+        "daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: grc.ledger}}\nname: grc\nresource_managers: [{}]\n",
         federation.addresses["grc"],
         peers.join(", ")
     );

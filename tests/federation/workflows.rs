@@ -40,11 +40,13 @@ pub(crate) async fn start(mode: v1::TaskMode) -> Federation {
     let peer = |name: &str| v1::Peer {
         name: name.to_owned(),
         address: federation.addresses[name].clone(),
+        ..v1::Peer::default()
     };
     let daemon = |name: &str| {
         Some(v1::Daemon {
             listen: federation.addresses[name].clone(),
             ledger: format!("{name}.ledger"),
+            insecure_plaintext: true,
             ..v1::Daemon::default()
         })
     };

@@ -94,7 +94,7 @@ impl Federation {
         let policy = setup.policy;
         let common = |name: &str| {
             format!(
-                "daemon: {{listen: \"{}\", ledger: {name}.ledger}}\n\
+                "daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: {name}.ledger}}\n\
                  coordinators: [{{name: grc, address: \"{grc}\"}}]\npolicy: {policy}\n",
                 self.addresses[name]
             )
@@ -109,7 +109,7 @@ impl Federation {
         let inventory = format!("inventory: {{name: nrm, domain: D, {paths}}}\n");
         self.write("nrm.yaml", &(common("nrm") + &inventory));
         let mut grc = format!(
-            "daemon: {{listen: \"{grc}\", ledger: grc.ledger}}\nname: grc\nresource_managers:\n"
+            "daemon: {{insecure_plaintext: true, listen: \"{grc}\", ledger: grc.ledger}}\nname: grc\nresource_managers:\n"
         );
         for name in RMS {
             let address = setup.relayed.get(name).unwrap_or(&self.addresses[name]);

@@ -49,7 +49,7 @@ fn configs() -> &'static Configs {
         // Every host has its own network, so all daemons use the same port. Holds are short, so that a run
         // comes to rest soon.
         let daemon =
-            |name: &str| format!("daemon: {{listen: \"127.0.0.1:{PORT}\", ledger: {name}}}\n");
+            |name: &str| format!("daemon: {{insecure_plaintext: true, listen: \"127.0.0.1:{PORT}\", ledger: {name}}}\n");
         let rm = |name: &str, inventory: &str| {
             let text = format!(
                 "{}coordinators: [{{name: {GRC}, address: \"{GRC}:{PORT}\"}}]\n\

@@ -25,7 +25,7 @@ pub(crate) const RESOURCES: [(&str, u64); 3] = [("A-B", 1_000), ("A-C:ab", 500),
 /// A configuration with this text for `profiles`.
 pub(crate) fn configuration(address: &str, profiles: &str) -> String {
     format!(
-        "daemon: {{listen: \"{address}\", ledger: nrm.ledger}}\n\
+        "daemon: {{insecure_plaintext: true, listen: \"{address}\", ledger: nrm.ledger}}\n\
          coordinators: [{{name: grc, address: \"127.0.0.1:1\"}}, {{name: other, address: \"127.0.0.1:2\"}}]\n\
          profiles: {profiles}\n\
          inventory:\n  name: nrm\n  domain: D\n  paths:\n  \

@@ -463,14 +463,17 @@ fn common_name(domain: &TrustDomain) -> String {
     format!("Coalloc CA of {domain}")
 }
 
-/// Refuses a domain whose file of authorities would be taken for the list of another domain.
+/// Refuses a domain for which there can be no files: their names are too long, or its file of authorities would be taken
+/// for the list of another domain.
 fn check_domain(domain: &TrustDomain) -> Result<(), AuthorityError> {
-    if !domain.as_str().ends_with(".crl") {
+    let (name, longest) = (domain.as_str(), limits::TRUST_DOMAIN_FILE_LEN_MAX);
+    if name.len() <= longest && !name.ends_with(".crl") {
         return Ok(());
     }
-    let value = InvalidField::quoted(domain.as_str());
-    let allowed = "names that do not end with .crl, because DOMAIN.crl.pem is a list";
-    Err(InvalidField::new("domain", value, allowed).into())
+    let allowed = format!(
+        "1 to {longest} characters that do not end with .crl, because DOMAIN.crl.pem is the name of a list"
+    );
+    Err(InvalidField::new("domain", InvalidField::quoted(name), allowed).into())
 }
 
 /// Checks that an interval can be expressed, is not empty, and ends by `last`.

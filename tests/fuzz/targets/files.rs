@@ -59,7 +59,7 @@ pub(crate) fn files(bytes: &[u8]) -> bool {
 
 /// The configurations of an NRM, a CRM and a coordinator.
 pub(crate) fn daemons() -> [String; 3] {
-    let daemon = "daemon: {listen: \"127.0.0.1:7001\", ledger: x.ledger, metrics_listen: \"127.0.0.1:9001\"}\n";
+    let daemon = "daemon: {insecure_plaintext: true, listen: \"127.0.0.1:7001\", ledger: x.ledger, metrics_listen: \"127.0.0.1:9001\"}\n";
     let common = "coordinators: [{name: grc, address: \"127.0.0.1:7000\"}]\n\
                   policy: {hold_soft: 120s, hold_hard: 900s, horizon: 864000s}\n\
                   service_levels: [{name: half, share_percent: 50, users: [UserA, UserB]}]\n";

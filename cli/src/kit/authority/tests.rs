@@ -159,8 +159,23 @@ fn nobody_of_another_domain_and_no_time_beyond_the_authority_is_certified() {
     assert!(error.starts_with("not_before: 1969-12-31T"), "{error}");
     assert_eq!(authority.records(), []);
     assert!(Authority::create(&domain("north.example"), UNIX_EPOCH).is_err());
+}
+
+#[test]
+fn an_authority_is_only_for_a_domain_that_can_have_files() {
     let error = Authority::create(&domain("north.crl"), now()).unwrap_err().to_string();
     assert!(error.starts_with("domain: \"north.crl\" is not allowed"), "{error}");
+    let error = Authority::create(&domain(&"n".repeat(248)), now()).unwrap_err().to_string();
+    assert!(error.contains("allowed: 1 to 247 characters"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let domain = domain(&"n".repeat(247));
+    let mut authority = Authority::create(&domain, now()).unwrap();
+    let name = "x".repeat(limits::NAME_LEN_MAX);
+    let identity = Identity::new("name", domain, Role::User, &name).unwrap();
+    let issued = authority.issue(&identity, month()).unwrap();
+    let written = IdentityFolder::at(folder.path());
+    written.write(&issued, &[authority.trusted()]).unwrap();
+    assert_eq!(written.owner().unwrap().0, identity);
 }
 
 #[test]
