@@ -23,6 +23,7 @@ use coalloc_common::{
 use coalloc_grc::node::shell;
 use coalloc_grc::node::shell::{Handle, Node};
 use coalloc_grc::views::{kept, listing, view};
+use coalloc_net::client::Dialer;
 use coalloc_net::machine::System;
 use coalloc_net::node;
 use coalloc_proto::v1;
@@ -43,7 +44,7 @@ fn ticket(n: usize) -> Ticket {
 
 /// The records of a confirmed reservation of two sites and a link.
 fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
-    let at = System::host().now();
+    let at = System::host(Dialer::plain_text()).now();
     let reservation = ReservationId::composed(format!("bench-tag-{n}"));
     let txn = TransactionId::composed(format!("bench-tag-{n}/1"));
     let start = at.wall.saturating_add(Span::from_secs(3_600));
@@ -133,7 +134,7 @@ async fn list(handle: Handle, stop: Arc<AtomicBool>, listed: Arc<AtomicUsize>) {
     let mut page_token = String::new();
     while !stop.load(Ordering::Relaxed) {
         let wire = v1::ListRequest { page_token, ..Default::default() };
-        let page = listing::page(&handle, wire).await.unwrap();
+        let page = listing::page(&handle, wire, false).await.unwrap();
         listed.fetch_add(page.reservations.len(), Ordering::Relaxed);
         page_token = page.next_page_token;
     }
@@ -159,11 +160,17 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let node = Node::start("bench", &System::host(), core, ledger, |effect, waiters| {
-            if let CoordinatorEffect::Reply(reply) = effect {
-                shell::complete(waiters, reply);
-            }
-        });
+        let node = Node::start(
+            "bench",
+            &System::host(Dialer::plain_text()),
+            core,
+            ledger,
+            |effect, waiters| {
+                if let CoordinatorEffect::Reply(reply) = effect {
+                    shell::complete(waiters, reply);
+                }
+            },
+        );
         let (node, mut next) = (node.unwrap(), count);
         println!("{count} reservations, {REQUESTS} requests each time");
         for _ in 0..3 {

@@ -63,8 +63,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
     let security = &daemon.security;
     security.check_owner(Role::Coordinator, name.as_str())?;
     let upward = message.upward.as_ref();
-    let upward =
-        upward.map(|wire| ParentSettings::parse(security, &name, wire)).transpose()?;
+    let upward = upward.map(|wire| ParentSettings::parse(security, &name, wire)).transpose()?;
     let rms = peers(security, &name, &message.resource_managers)?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     Ok(GrcConfig {

@@ -278,12 +278,7 @@ async fn attend(
 }
 
 /// Ends a connection whose client is not believed any more, and asks one to leave that is old. Never done before that.
-async fn judge(
-    gate: Arc<Gate>,
-    id: Id,
-    tls: Option<TlsServer>,
-    client: Option<Arc<ProvenClient>>,
-) {
+async fn judge(gate: Arc<Gate>, id: Id, tls: Option<TlsServer>, client: Option<Arc<ProvenClient>>) {
     let (Some(tls), Some(client)) = (tls, client) else { return std::future::pending().await };
     let aged = async {
         tokio::time::sleep(limits::CONNECTION_AGE_MAX.to_std()).await;

@@ -3,6 +3,7 @@
 use coalloc_cli::testbed::audit::journal::{self, CallKnowledge};
 use coalloc_cli::testbed::audit::{Audit, hear, judge};
 use coalloc_cli::testbed::soak::Soak;
+use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 
 use crate::cluster::{Cluster, Shape};
@@ -41,14 +42,18 @@ async fn hold(cluster: &Cluster, manager: &str, transaction: &str, resource: &st
 }
 
 fn client(cluster: &Cluster, manager: &str) -> coalloc_cli::kit::rpc::ResourceManager {
-    coalloc_cli::kit::rpc::resource_manager(&cluster.federation.addresses[manager]).unwrap()
+    coalloc_cli::kit::rpc::resource_manager(
+        &Dialer::plain_text(),
+        &cluster.federation.addresses[manager],
+    )
+    .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_planted_is_found() {
     let mut cluster = Cluster::start(Shape::One, 1, false).await;
     cluster.links.iter().for_each(|link| link.heal());
-    let soak = Soak { seed: 1, rate: 20, frames: 4 };
+    let soak = Soak { seed: 1, rate: 20, frames: 4, dialer: Dialer::plain_text() };
     let until = tokio::time::sleep(std::time::Duration::from_secs(3));
     soak.run(&cluster.entrances(), lines_of(&cluster), until).await.unwrap();
     let entries = journal::read(&journal_of(&cluster)).unwrap();

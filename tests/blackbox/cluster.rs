@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use coalloc_cli::testbed::audit::Places;
+use coalloc_net::client::Dialer;
 
 use crate::harness::{Federation, free_port};
 use crate::relay::Link;
@@ -151,7 +152,9 @@ impl Cluster {
             let on_disk = self.disk.is_some() && name == self.on_disk();
             let folder = if on_disk { "disk/" } else { "" };
             let listen = &self.federation.addresses[name];
-            format!("daemon: {{insecure_plaintext: true, listen: \"{listen}\", ledger: {folder}{name}.ledger}}\n")
+            format!(
+                "daemon: {{insecure_plaintext: true, listen: \"{listen}\", ledger: {folder}{name}.ledger}}\n"
+            )
         };
         for Manager { name, inventory, over: above } in shape.managers() {
             let policy = if shape == Shape::One { SOON } else { SOFT };
@@ -204,7 +207,8 @@ impl Cluster {
         crate::harness::eventually("the federation is complete", || async {
             for name in &self.asked {
                 let address = &self.federation.addresses[name];
-                let mut client = coalloc_cli::kit::rpc::coordinator(address).unwrap();
+                let mut client =
+                    coalloc_cli::kit::rpc::coordinator(&Dialer::plain_text(), address).unwrap();
                 let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
                 let Ok(answer) = answer else { return false };
                 let whole = answer.into_inner().resource_managers.iter().all(|member| {
@@ -233,7 +237,7 @@ impl Cluster {
         let lower = coordinators.iter().filter(|name| !self.asked.contains(name));
         let lower: Vec<&String> = lower.copied().collect();
         let managers = [at(&managers), at(&lower)].concat();
-        Places { coordinators: at(&coordinators), managers }
+        Places { coordinators: at(&coordinators), managers, ..Places::default() }
     }
 
     /// The addresses for customers.

@@ -31,6 +31,7 @@ use std::time::Duration;
 use coalloc_cli::testbed::audit::journal::{self, CallKnowledge, Kind, Writer};
 use coalloc_cli::testbed::audit::{hear, judge};
 use coalloc_cli::testbed::soak::{self, Lines, Soak};
+use coalloc_net::client::Dialer;
 
 use cluster::{Cluster, Shape};
 use nemesis::Nemesis;
@@ -68,7 +69,7 @@ async fn run(test: &str, shape: Shape, kills: u64) {
     let mut cluster = Cluster::start(shape, seed, disk).await;
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
     let rate = (LEAST_PER_MINUTE * cores * MARGIN / 60.0).ceil() as u32;
-    let load = Soak { seed, rate, frames: 4 };
+    let load = Soak { seed, rate, frames: 4, dialer: Dialer::plain_text() };
     let on = nemesis::Targets {
         names: cluster.names.clone(),
         links: cluster.links.len(),

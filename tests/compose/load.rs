@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use coalloc_cli::kit::exit::Failure;
+use coalloc_cli::kit::rpc;
 use coalloc_cli::testbed::audit::journal::{CallKnowledge, Kind, Writer};
+use coalloc_cli::testbed::local::layout::OPERATOR;
 use coalloc_cli::testbed::soak::meter::Outcome;
 use coalloc_cli::testbed::soak::{Soak, describe};
 use tokio::sync::oneshot;
@@ -59,9 +61,10 @@ impl Load {
         let file = File::create(testbed.folder().join("told.jsonl")).unwrap();
         let journal = Counted { file, answers: Arc::clone(&answers) };
         let address = testbed.address(7_000);
+        let dialer = rpc::dialer_of(&testbed.folder().join(OPERATOR)).unwrap();
         let (stop, stopped) = oneshot::channel();
         let soak = tokio::spawn(async move {
-            let soak = Soak { seed: 1, rate: RATE, frames: 4 };
+            let soak = Soak { seed: 1, rate: RATE, frames: 4, dialer };
             let until = async { drop(stopped.await) };
             soak.run(&[address], Writer::new(Box::new(journal)), until).await
         });

@@ -40,7 +40,10 @@ async fn rivals() -> Rivals {
         .map(|name| format!("{{name: {name}, address: \"{}\"}}", owner.addresses[name]))
         .collect();
     let daemon = |name: &str| {
-        format!("daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: {name}.ledger}}\n", owner.addresses[name])
+        format!(
+            "daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: {name}.ledger}}\n",
+            owner.addresses[name]
+        )
     };
     for rm in RMS {
         let inventory = match rm.strip_prefix("crm-") {

@@ -73,7 +73,9 @@ impl Testbed {
 
     fn daemon(&self, name: &str) -> String {
         let address = &self.owner.addresses[name];
-        format!("daemon: {{insecure_plaintext: true, listen: \"{address}\", ledger: {name}.ledger}}\n")
+        format!(
+            "daemon: {{insecure_plaintext: true, listen: \"{address}\", ledger: {name}.ledger}}\n"
+        )
     }
 
     fn write_rm(&self, rm: &str, inventory: &str, coordinators: &[&str], open: bool) {

@@ -19,7 +19,10 @@ pub(crate) fn prepare(policy: &str) -> Federation {
     }
     let peer = |name: &str| format!("{{name: {name}, address: \"{}\"}}", tree.addresses[name]);
     let daemon = |name: &str| {
-        format!("daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: {name}.ledger}}\n", tree.addresses[name])
+        format!(
+            "daemon: {{insecure_plaintext: true, listen: \"{}\", ledger: {name}.ledger}}\n",
+            tree.addresses[name]
+        )
     };
     for (nth, site) in [(1, "A"), (2, "B")] {
         let (crm, nrm, grc) = (format!("crm-{site}"), format!("nrm-{nth}"), format!("grc-{nth}"));

@@ -13,6 +13,7 @@ use std::time::Duration;
 use coalloc_common::{BootTime, Now, Time};
 use coalloc_ledger::SimulatedDisk;
 use coalloc_ledger::owner::OwnerTurn;
+use coalloc_net::client::Destination;
 use coalloc_net::machine::{BlockingWork, Machine, OwnerFinished};
 use coalloc_net::server::{BoxStream, Listener};
 use http::Uri;
@@ -151,8 +152,8 @@ impl Machine for SimMachine {
         format!("{}-{}", self.0.name, self.0.state.lock().unwrap().boots)
     }
 
-    fn connect(&self, endpoint: &Endpoint) -> Channel {
-        connect(endpoint)
+    fn connect(&self, to: &Destination) -> Channel {
+        connect(&to.endpoint)
     }
 
     fn drive(&self, name: &str, mut turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use coalloc_common::{Amount, BootTime, Now, Profile, ResourceId, RmName, Time, Window, limits};
+use coalloc_net::client::Dialer;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::{client, convert, server};
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
@@ -64,7 +65,7 @@ impl Rm {
         std::fs::write(&file, configuration(&self.address, profiles)).unwrap();
         let mut config = coalloc_nrm::load(&file).unwrap();
         config.profiles.changes_kept = changes_kept;
-        let host: Host = System::host();
+        let host: Host = System::host(Dialer::plain_text());
         let listener = server::bind(config.daemon.listen).await.unwrap();
         let opened = shell::open(&config).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -190,10 +190,7 @@ pub fn cause_of(status: &Status) -> String {
 ///
 /// # Errors
 /// When the address is not host:port.
-pub fn coordinator(
-    dialer: &Dialer,
-    address: &str,
-) -> Result<CoordinatorClient<Channel>, Failure> {
+pub fn coordinator(dialer: &Dialer, address: &str) -> Result<CoordinatorClient<Channel>, Failure> {
     let client = CoordinatorClient::new(dialer.channel("--grc", address)?);
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
@@ -234,7 +231,10 @@ pub fn failure(status: &Status) -> Failure {
         )),
         Code::NotFound => Failure::new(Exit::NotFound, message),
         Code::PermissionDenied | Code::Unauthenticated => Failure::new(Exit::Refused, message),
-        code => Failure::new(Exit::CallFailed, format!("the call failed: {code:?}: {}", cause_of(status))),
+        code => Failure::new(
+            Exit::CallFailed,
+            format!("the call failed: {code:?}: {}", cause_of(status)),
+        ),
     }
 }
 
@@ -367,7 +367,10 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
         drop(free);
-        let failure = GrcArgs { grc: Some(address.clone()) }.connect().await.unwrap_err();
+        let failure = GrcArgs { grc: Some(address.clone()), ..GrcArgs::default() }
+            .connect()
+            .await
+            .unwrap_err();
         assert_eq!(failure.exit, Exit::CallFailed);
         assert!(failure.message.contains(&address) && failure.message.contains("COALLOC_GRC"));
     }

@@ -140,8 +140,7 @@ async fn measure_here(
     folder: &Folder,
     daemons: &mut Daemons,
 ) -> Result<Report, Failure> {
-    let setup =
-        Setup { plain_text: args.plain_text, ..counts::setup(folder.path(), file) };
+    let setup = Setup { plain_text: args.plain_text, ..counts::setup(folder.path(), file) };
     let posts = local::start(&setup, daemons, true).await?;
     let addresses: Vec<&Post> = posts.iter().collect();
     let managers = &posts[..posts.len().saturating_sub(1)];

@@ -157,7 +157,8 @@ async fn one(
             plan_digest: String::new(),
         }
     });
-    let answers = send(rpc::coordinator(&grc.dialer, &grc.address)?, requests.collect(), in_flight).await?;
+    let answers =
+        send(rpc::coordinator(&grc.dialer, &grc.address)?, requests.collect(), in_flight).await?;
     let (reservations, times) = answers.into_iter().unzip();
     let counted = counts::read(&posts).await?.since(&before);
     Ok(SolverRun { solver, reservations, times, counted })

@@ -82,7 +82,8 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
             }
         };
         if word == "serving"
-            && let Ok(Some(troubles)) = tokio::time::timeout(patience, troubles(&dialer, address)).await
+            && let Ok(Some(troubles)) =
+                tokio::time::timeout(patience, troubles(&dialer, address)).await
         {
             word = format!("serving, but {troubles}");
         }
@@ -152,7 +153,8 @@ mod tests {
         let server = tokio::spawn(async move {
             let stop = async { drop(stopped.await) };
             let room = tokio::sync::watch::channel(coalloc_common::DiskSpace::Enough).1;
-            coalloc_net::server::serve(listener, Access::plain_text(), routes, &[], room, stop).await
+            coalloc_net::server::serve(listener, Access::plain_text(), routes, &[], room, stop)
+                .await
         });
         let answer = run(&args(&[&address], false)).await.unwrap();
         assert_eq!((answer.exit, answer.text), (Exit::Done, format!("{address}  serving\n")));

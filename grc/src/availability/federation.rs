@@ -26,8 +26,8 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
-use coalloc_net::client::Destination;
 use crate::meters;
+use coalloc_net::client::Destination;
 
 /// A client to one RM, with a limit on the size of answers.
 pub type RmClient = ResourceManagerClient<Channel>;

@@ -168,6 +168,7 @@ mod tests {
     use coalloc_common::{
         Amount, RequestId, ResourceId, RmName, Segment, Span, Time, TransactionId, UserName, Window,
     };
+    use coalloc_net::client::Dialer;
     use coalloc_net::machine::System;
     use coalloc_net::waiters::Waiters;
     use coalloc_protocol::conversation::{Opening, RequestEnd};
@@ -196,7 +197,14 @@ mod tests {
             }
             CoordinatorEffect::AskParent { .. } => {}
         };
-        let node = Node::start("coordinator", &System::host(), core, ledger, on_effect).unwrap();
+        let node = Node::start(
+            "coordinator",
+            &System::host(Dialer::plain_text()),
+            core,
+            ledger,
+            on_effect,
+        )
+        .unwrap();
         node.handle.tell(CoordinatorInput::Start);
         (node, sent)
     }

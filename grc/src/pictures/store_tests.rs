@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use coalloc_common::profile::FreeStep;
 use coalloc_common::{Amount, ResourceId, Span};
-use coalloc_net::client;
+use coalloc_net::client::{Destination, Dialer};
 use coalloc_net::convert::update_to_wire;
 use coalloc_net::machine::System;
 use coalloc_plan::multicost::Knowledge;
@@ -12,18 +12,16 @@ use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_protocol::update::{Part, Update};
 
 use super::*;
-use crate::config::RmPeer;
 
 const CRM: &str = "crm-B";
 
 /// Pictures that expect one CRM with a site of 4 CPUs.
 fn keeper() -> Pictures {
-    let host = System::host();
-    let address = "127.0.0.1:9".to_owned();
-    let endpoint = client::endpoint("address", &address).unwrap();
-    let client = ResourceManagerClient::new(host.connect(&endpoint));
+    let host = System::host(Dialer::plain_text());
+    let to = Destination::new("address", "127.0.0.1:9", None).unwrap();
+    let client = ResourceManagerClient::new(host.connect(&to));
     let rm = RmName::composed(CRM);
-    let peers = [(rm.clone(), RmPeer { address, endpoint })].into();
+    let peers = [(rm.clone(), to)].into();
     let federation = Federation::new(&peers, &host);
     let settings = TaskSettings { mode: Mode::Distributed, ..TaskSettings::default() };
     let pictures = Pictures::new("grc", settings, federation, &host);
@@ -43,7 +41,7 @@ fn keeper() -> Pictures {
 }
 
 fn now() -> Time {
-    System::host().now().wall
+    System::host(Dialer::plain_text()).now().wall
 }
 
 fn window() -> Window {

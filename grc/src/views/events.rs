@@ -120,7 +120,9 @@ impl Events<Coordinator> for ReservationEvents {
 impl ReservationEvents {
     fn wants(&self, whose: &AttemptOwner) -> bool {
         let id = |id: &String| whose.reservation.as_str() == id || whose.request_id == *id;
-        !(self.own && whose.of_parent) && self.id.as_ref().is_none_or(id) && self.user.as_ref().is_none_or(|user| whose.user == *user)
+        !(self.own && whose.of_parent)
+            && self.id.as_ref().is_none_or(id)
+            && self.user.as_ref().is_none_or(|user| whose.user == *user)
     }
 }
 

@@ -53,8 +53,7 @@ impl CertificateOwner {
         let [uri] = uris[..] else {
             return Err(bad(format!("it has {} URIs among its names instead of one", uris.len())));
         };
-        let identity =
-            Identity::parse("its URI", uri).map_err(|error| bad(error.to_string()))?;
+        let identity = Identity::parse("its URI", uri).map_err(|error| bad(error.to_string()))?;
         let validity = parsed.validity();
         let at = |time: x509_parser::time::ASN1Time| {
             Time::from_us(time.timestamp().saturating_mul(1_000_000))

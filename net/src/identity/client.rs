@@ -22,10 +22,10 @@ use tokio::io::{AsyncBufRead as _, AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::Disbelief;
 use super::server::alert;
 use super::store::{Credentials, IdentityStore};
 use super::trust::{Trust, Use, algorithms};
-use super::Disbelief;
 
 /// Who has to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,9 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     let mut config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
         .dangerous()
         .with_custom_certificate_verifier(Arc::clone(&verifier) as Arc<dyn ServerCertVerifier>)
-        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&credentials.certified))));
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(
+            &credentials.certified,
+        ))));
     config.alpn_protocols = vec![b"h2".to_vec()];
     config.resumption = Resumption::disabled();
     // The name is sent to the server, which has only one certificate and does not look at it.

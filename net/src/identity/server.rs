@@ -52,9 +52,10 @@ impl Settings {
     pub(super) fn new(certified: &Arc<CertifiedKey>, trust: &Arc<Trust>) -> Self {
         let of = |certificates| {
             let verifier = Arc::new(ClientVerifier { trust: Arc::clone(trust), certificates });
-            let mut config = ServerConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
-                .with_client_cert_verifier(verifier)
-                .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(certified))));
+            let mut config =
+                ServerConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
+                    .with_client_cert_verifier(verifier)
+                    .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(certified))));
             config.alpn_protocols = vec![b"h2".to_vec()];
             config.session_storage = Arc::new(NothingIsResumed);
             config.send_tls13_tickets = 1;

@@ -64,8 +64,10 @@ impl Credentials {
             )));
         }
         let key_path = folder.join(KEY);
-        let bad_key = |error: &dyn std::fmt::Display| IdentityError::content(&key_path, error.to_string());
-        let key = PrivateKeyDer::from_pem_slice(&read(&key_path)?).map_err(|error| bad_key(&error))?;
+        let bad_key =
+            |error: &dyn std::fmt::Display| IdentityError::content(&key_path, error.to_string());
+        let key =
+            PrivateKeyDer::from_pem_slice(&read(&key_path)?).map_err(|error| bad_key(&error))?;
         let key = rustls::crypto::ring::sign::any_supported_type(&key)
             .map_err(|error| bad_key(&error))?;
         let certified = CertifiedKey::new(chain, key);

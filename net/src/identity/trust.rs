@@ -12,9 +12,7 @@ use std::path::Path;
 use coalloc_common::{TrustDomain, limits};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, TrustAnchor, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, TrustAnchor, UnixTime};
 use webpki::{CertRevocationList, EndEntityCert, KeyUsage, OwnedCertRevocationList};
 
 use super::certificate::CertificateOwner;
@@ -115,9 +113,9 @@ impl Trust {
         let domain = &owner.identity.domain;
         let trusted = self.domains.get(domain);
         let trusted = trusted.ok_or_else(|| Disbelief::UnknownDomain(domain.clone()))?;
-        trusted.verify(certificate, intermediates, used, now).map_err(|reason| {
-            Disbelief::Invalid { identity: owner.identity.clone(), reason }
-        })?;
+        trusted
+            .verify(certificate, intermediates, used, now)
+            .map_err(|reason| Disbelief::Invalid { identity: owner.identity.clone(), reason })?;
         Ok(owner)
     }
 }
@@ -193,7 +191,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
     let length = std::fs::metadata(path).map_err(unreadable)?.len();
     if length > limits::IDENTITY_FILE_BYTES_MAX {
         let most = limits::IDENTITY_FILE_BYTES_MAX;
-        return Err(IdentityError::content(path, format!("{length} bytes; at most {most} are read")));
+        return Err(IdentityError::content(
+            path,
+            format!("{length} bytes; at most {most} are read"),
+        ));
     }
     std::fs::read(path).map_err(unreadable)
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_net::convert::{declared_servers, site_resources};
 use coalloc_net::client::Dialer;
+use coalloc_net::convert::{declared_servers, site_resources};
 use coalloc_proto::v1;
 use tonic::Status;
 

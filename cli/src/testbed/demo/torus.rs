@@ -209,8 +209,9 @@ impl Setting<'_> {
         };
         let posts = start(&setup, daemons, true).await?;
         let schedulers = posts.iter().filter(|post| post.kind == Kind::Grc);
-        let mut clients: Vec<Coordinator> =
-            schedulers.map(|post| rpc::coordinator(&post.dialer, &post.address)).collect::<Result<_, _>>()?;
+        let mut clients: Vec<Coordinator> = schedulers
+            .map(|post| rpc::coordinator(&post.dialer, &post.address))
+            .collect::<Result<_, _>>()?;
         for client in &mut clients {
             wait_picture(client).await?;
         }

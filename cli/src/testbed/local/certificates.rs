@@ -7,6 +7,7 @@
 //! Left out: certificates for longer than a demo (`coalloc certs`).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -44,10 +45,10 @@ impl Certificates {
         let (now, mut authorities) = (SystemTime::now(), BTreeMap::new());
         for domain in domains.into_iter().map(trust_domain).chain([trust_domain(GRID)]) {
             let domain = domain?;
-            if !authorities.contains_key(&domain) {
-                let mut authority = Authority::create(&domain, now)?;
-                authority.save(&folder.join("authorities").join(domain.as_str()), now)?;
-                authorities.insert(domain, authority);
+            if let Entry::Vacant(place) = authorities.entry(domain) {
+                let mut authority = Authority::create(place.key(), now)?;
+                authority.save(&folder.join("authorities").join(place.key().as_str()), now)?;
+                place.insert(authority);
             }
         }
         Ok(Self { folder: folder.to_owned(), now, authorities })
@@ -62,7 +63,8 @@ impl Certificates {
         let missing = || Failure::internal(format!("{identity} has no authority"));
         let authority = self.authorities.get_mut(&identity.domain).ok_or_else(missing)?;
         let issued = authority.issue(identity, Validity::lasting(self.now, LIFETIME))?;
-        authority.save(&self.folder.join("authorities").join(identity.domain.as_str()), self.now)?;
+        authority
+            .save(&self.folder.join("authorities").join(identity.domain.as_str()), self.now)?;
         let trusted: Vec<_> = self.authorities.values().map(Authority::trusted).collect();
         let relative = Path::new("identities").join(stem);
         IdentityFolder::at(&self.folder.join(&relative)).write(&issued, &trusted)?;
