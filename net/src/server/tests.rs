@@ -55,7 +55,16 @@ impl Daemon {
         let ended = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
             let room = watch::channel(coalloc_common::DiskSpace::Enough).1;
-            serve_at(&at, listener, routes, &["coalloc.v1.Resolver"], room, stopped).await
+            serve_at(
+                &at,
+                listener,
+                Access::plain_text(),
+                routes,
+                &["coalloc.v1.Resolver"],
+                room,
+                stopped,
+            )
+            .await
         });
         Self { gate, begun, go, stop, ended }
     }
