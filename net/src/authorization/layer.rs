@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
 use coalloc_common::limits;
+use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use tonic::body::Body;
 use tower_layer::Layer;
@@ -32,14 +33,18 @@ pub enum Authorization {
 }
 
 impl Authorization {
-    fn caller<B>(&self, request: &Request<B>) -> Caller {
+    /// Who makes a request. A certificate counts before a token.
+    fn caller<B>(&self, request: &Request<B>) -> Result<Caller, tonic::Status> {
         match self {
-            Self::PlainText => Caller::plain_text(),
+            Self::PlainText => Ok(Caller::plain_text()),
             Self::Roster(roster) => {
                 let connection = request.extensions().get::<CallConnection>();
                 match connection.and_then(|connection| connection.client.as_ref()) {
-                    Some(client) => roster.caller(client),
-                    None => Roster::nobody(),
+                    Some(client) => Ok(roster.caller(client)),
+                    None => match request.headers().get(AUTHORIZATION) {
+                        Some(header) => roster.token_caller(header),
+                        None => Ok(Roster::nobody()),
+                    },
                 }
             }
         }
@@ -79,12 +84,17 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let caller = self.authorization.caller(&request);
-        if let Err(denial) = judge(&caller, request.uri().path()) {
-            return Box::pin(async move { Ok(denial.into_http()) });
+        let judged = self.authorization.caller(&request).and_then(|caller| {
+            judge(&caller, request.uri().path())?;
+            Ok(caller)
+        });
+        match judged {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+                Box::pin(self.inner.call(request))
+            }
+            Err(denial) => Box::pin(async move { Ok(denial.into_http()) }),
         }
-        request.extensions_mut().insert(caller);
-        Box::pin(self.inner.call(request))
     }
 }
 

@@ -11,9 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, Identity, RmName, Role, TrustDomain, UserName};
+use http::HeaderValue;
+use tonic::Status;
 
+use super::layer::note_denial;
 use super::{Caller, CallerFacts, Party, Proof};
 use crate::identity::server::ProvenClient;
+use crate::tokens::{TokenVerifier, VerifiedUser};
+use crate::{clock, status};
 
 /// Who is who at a daemon that does not serve in plain text.
 #[derive(Debug)]
@@ -28,6 +33,8 @@ pub struct Roster {
     pub coordinators: BTreeMap<Identity, CoordinatorName>,
     /// The resource managers of the configuration.
     pub rms: BTreeMap<Identity, RmName>,
+    /// Verifies the tokens of users who show no certificate; `None`: tokens prove nothing here.
+    pub tokens: Option<Arc<TokenVerifier>>,
 }
 
 impl Roster {
@@ -64,13 +71,29 @@ impl Roster {
         Caller::of(Proof::Nothing)
     }
 
-    /// The user that a token was issued to.
-    #[must_use]
-    pub fn token_user(user: UserName, issuer: Arc<str>, subject_digest: [u8; 32]) -> Caller {
+    /// The user that a token was issued to. `header` is the value of the header `authorization`.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED, with what the user has to do, when the token proves nothing here.
+    pub fn token_caller(&self, header: &HeaderValue) -> Result<Caller, Status> {
+        let unproven = |text: String| {
+            note_denial("unproven", &text);
+            status::unauthenticated(text)
+        };
+        let Some(tokens) = &self.tokens else {
+            return Err(unproven("tokens prove nothing here: no issuer is configured".to_owned()));
+        };
+        let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+        let token = token.ok_or_else(|| {
+            unproven("authorization: allowed is `Bearer ` and a token".to_owned())
+        })?;
+        let verified = tokens.verify(token, clock::now().wall);
+        let verified = verified.map_err(|error| unproven(error.to_string()))?;
         let parties = Party::User.bit() | Party::Identified.bit();
+        let VerifiedUser { user, issuer, subject_digest, .. } = verified;
         let proof = Proof::Token { issuer, subject_digest };
         let user = Some(user);
-        Caller(Arc::new(CallerFacts { proof, parties, user, coordinator: None, rm: None }))
+        Ok(Caller(Arc::new(CallerFacts { proof, parties, user, coordinator: None, rm: None })))
     }
 
     /// What a user of a domain is called here. `None` for a name that could be taken for a user of another domain, or
@@ -113,6 +136,7 @@ mod tests {
             auditors: BTreeSet::from([identity("spiffe://grid/coalloc/auditor/ada")]),
             coordinators: BTreeMap::from([(grc, CoordinatorName::composed("grc"))]),
             rms: BTreeMap::from([(crm, RmName::composed("crm-A"))]),
+            tokens: None,
         }
     }
 

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, Role};
+use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, Role, TrustDomain, limits};
 use coalloc_proto::v1;
 
 use super::client::ExpectedServer;
@@ -18,6 +18,7 @@ use super::store::IdentityStore;
 use crate::authorization::layer::Authorization;
 use crate::authorization::roster::Roster;
 use crate::client::{Destination, Dialer};
+use crate::tokens::{TokenIssuers, TokenVerifier};
 
 /// How a daemon proves who it is, and whom it believes.
 #[derive(Debug, Clone)]
@@ -37,6 +38,8 @@ pub struct DaemonIdentity {
     pub operators: BTreeSet<Identity>,
     /// Auditors, besides those of the daemon's own domain.
     pub auditors: BTreeSet<Identity>,
+    /// Who issues tokens to users; `None`: nobody.
+    pub tokens: Option<TokenSource>,
 }
 
 /// Who may connect to a server, and who may call what.
@@ -158,6 +161,7 @@ impl Security {
             auditors: identity.auditors.clone(),
             coordinators: by_identity(coordinators),
             rms: by_identity(rms),
+            tokens: identity.tokens.as_ref().map(|tokens| Arc::clone(&tokens.verifier)),
         };
         Access {
             tls: Some(TlsServer::new(Arc::clone(&identity.store), certificates)),
@@ -169,6 +173,9 @@ impl Security {
     pub fn follow(&self) {
         if let Self::Proven(identity) = self {
             tokio::spawn(Arc::clone(&identity.store).follow());
+            if let Some(tokens) = &identity.tokens {
+                tokio::spawn(tokens.clone().follow());
+            }
         }
     }
 }
@@ -186,7 +193,62 @@ impl DaemonIdentity {
         })?;
         let operators = staff("daemon.identity.operators", &wire.operators, Role::Operator)?;
         let auditors = staff("daemon.identity.auditors", &wire.auditors, Role::Auditor)?;
-        Ok(Self { store, operators, auditors })
+        let tokens = TokenSource::read(&store.identity().domain, &wire.token_issuers, folder)?;
+        Ok(Self { store, operators, auditors, tokens })
+    }
+}
+
+/// The issuers of users' tokens, and the files with their keys.
+#[derive(Debug, Clone)]
+pub struct TokenSource {
+    domain: TrustDomain,
+    issuers: Vec<v1::TokenIssuer>,
+    folder: PathBuf,
+    verifier: Arc<TokenVerifier>,
+}
+
+impl TokenSource {
+    fn read(
+        domain: &TrustDomain,
+        issuers: &[v1::TokenIssuer],
+        folder: &Path,
+    ) -> Result<Option<Self>, InvalidField> {
+        if issuers.is_empty() {
+            return Ok(None);
+        }
+        let verifier = Arc::new(TokenVerifier::new(TokenIssuers::read(domain, issuers, folder)?));
+        let (domain, issuers, folder) = (domain.clone(), issuers.to_vec(), folder.to_owned());
+        Ok(Some(Self { domain, issuers, folder, verifier }))
+    }
+
+    /// What the files of keys hold now. A file that cannot be read is empty here; reading the keys says why.
+    fn files(&self) -> Vec<Vec<u8>> {
+        let paths = self.issuers.iter().map(|issuer| self.folder.join(&issuer.keys));
+        paths.map(|path| std::fs::read(path).unwrap_or_default()).collect()
+    }
+
+    /// Reads the keys again whenever their files have changed, for as long as the runtime lives. Keys that cannot be
+    /// used are told, and those before stay in force.
+    async fn follow(self) {
+        let mut seen = self.files();
+        loop {
+            tokio::time::sleep(limits::IDENTITY_POLL.to_std()).await;
+            let files = self.files();
+            if files == seen {
+                continue;
+            }
+            seen = files;
+            match TokenIssuers::read(&self.domain, &self.issuers, &self.folder) {
+                Ok(issuers) => {
+                    tracing::info!("the keys of token issuers were read again");
+                    self.verifier.replace(issuers);
+                }
+                Err(error) => {
+                    crate::metrics::net().identity_refused.inc();
+                    tracing::warn!(%error, "the new keys of token issuers cannot be used; the old ones stay in force");
+                }
+            }
+        }
     }
 }
 
