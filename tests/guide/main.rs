@@ -50,9 +50,11 @@ impl Guide {
             other => panic!("the guide may only show `coalloc` and `export`: {other:?}"),
         }
         let mut process = Command::new(env!("CARGO_BIN_EXE_coalloc"));
-        process.args(words).current_dir(&self.root).env_remove("COALLOC_GRC");
+        process.args(words).current_dir(&self.root);
+        process.env_remove("COALLOC_GRC").env_remove("COALLOC_IDENTITY");
         if let Some(coordinator) = &self.coordinator {
-            process.env("COALLOC_GRC", coordinator);
+            let operator = self.folder.path().join("elgl/identities/operator");
+            process.env("COALLOC_GRC", coordinator).env("COALLOC_IDENTITY", operator);
         }
         let output = process.output().unwrap();
         let shown = shown(&output);
