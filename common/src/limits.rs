@@ -607,6 +607,8 @@ pub const IDENTITY_POLL: Span = Span::from_secs(5);
 /// How often it is checked whether the peer of a connection is still believed, besides at every change of the files:
 /// the machine's clock may be set.
 pub const IDENTITY_LOOK: Span = Span::from_secs(60);
+/// Shortest time between two warnings that a certificate ends soon.
+pub const IDENTITY_WARNING_PAUSE: Span = Span::from_secs(3_600);
 /// How long a TLS handshake may take, at either end. It takes a millisecond of work and two round trips.
 pub const HANDSHAKE_PATIENCE: Span = Span::from_secs(2);
 /// Age at which a server closes a connection that is proven by a certificate, once its calls are done: with a new

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use coalloc_common::{Identity, Role, limits};
+use coalloc_common::{Identity, Role, Time, limits};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -149,7 +149,9 @@ impl IdentityStore {
     pub async fn follow(self: Arc<Self>) {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangups = signal(SignalKind::hangup()).ok();
+        let mut warned = None;
         loop {
+            self.show_end(&mut warned);
             let hangup = async {
                 match &mut hangups {
                     Some(hangups) => drop(hangups.recv().await),
@@ -176,6 +178,18 @@ impl IdentityStore {
                     tracing::warn!(%folder, %error, "the new files of the identity cannot be used; the old ones stay in force");
                 }
             }
+        }
+    }
+
+    /// Shows in the metrics when the certificate ends, and warns once an hour when less than a third of its life is left.
+    fn show_end(&self, warned: &mut Option<Time>) {
+        let (owner, now) = (&self.current().owner, crate::clock::now().wall);
+        crate::metrics::net().identity_ends.set(owner.not_after.as_us() / 1_000_000);
+        let (life, left) = (owner.not_after.since(owner.not_before), owner.not_after.since(now));
+        let is_due = warned.is_none_or(|at| now.since(at) >= limits::IDENTITY_WARNING_PAUSE);
+        if is_due && left.saturating_mul(3) < life {
+            *warned = Some(now);
+            tracing::warn!(identity = %owner.identity, until = %owner.not_after, "the certificate ends soon; renew it");
         }
     }
 
