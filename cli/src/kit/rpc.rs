@@ -160,8 +160,13 @@ pub async fn check_is_coordinator(dialer: &Dialer, address: &str) -> Result<(), 
 }
 
 /// Why there is no connection to a daemon that listens, if a status says that there is none.
-fn no_connection(dialer: &Dialer, address: &str, status: &Status) -> Option<Failure> {
-    let is_broken = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled);
+#[must_use]
+pub fn no_connection(dialer: &Dialer, address: &str, status: &Status) -> Option<Failure> {
+    // What a transport makes of bytes that it does not understand is not always the same.
+    let is_broken = matches!(
+        status.code(),
+        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal
+    ) && status.get_details_error_info().is_none();
     let message = match (dialer.identity(), is_broken) {
         (None, true) => format!(
             "{address} does not answer in plain text; if it speaks TLS, say who you are with \

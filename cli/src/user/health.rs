@@ -120,7 +120,10 @@ async fn serves(dialer: &Dialer, address: &str) -> Result<(), String> {
     listens(address).await?;
     let channel = dialer.channel("ADDR", address).map_err(|error| error.to_string())?;
     let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
-    let answer = answer.map_err(|status| format!("does not answer: {}", rpc::cause_of(&status)))?;
+    let answer = answer.map_err(|status| match rpc::no_connection(dialer, address, &status) {
+        Some(failure) => failure.message,
+        None => format!("does not answer: {}", rpc::cause_of(&status)),
+    })?;
     match answer.get_ref().status() {
         ServingStatus::Serving => Ok(()),
         status => Err(status.as_str_name().to_lowercase().replace('_', " ")),
