@@ -597,6 +597,10 @@ pub const CLIENT_KEEPALIVE: Span = Span::from_millis(500);
 pub const CLIENT_KEEPALIVE_PATIENCE: Span = Span::from_millis(500);
 /// Longest time to make a connection.
 pub const CONNECT_PATIENCE: Span = Span::from_secs(2);
+/// Longest host name in a certificate, in characters: what DNS allows.
+pub const HOST_NAME_LEN_MAX: usize = 253;
+/// Most host names in one certificate.
+pub const HOSTS_MAX: usize = 16;
 /// Most bytes of one file of an identity: a certificate takes 1 kB, and a list of 20,000 revoked ones 1 MB.
 pub const IDENTITY_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Most domains that a daemon believes. Every certificate is checked against one of them only.

@@ -46,10 +46,13 @@ gate_of() {
 
 # Waits until the coordinator reaches every resource manager, or those behind one gate.
 reached() {
-  local coordinator lost=unknown
-  coordinator=$(compose ps -a -q grc)
+  local network image lost=unknown
+  network=$(option COMPOSE_PROJECT_NAME)_exchange
+  image=$(option COALLOC_IMAGE)
   while [ "$SECONDS" -le 120 ]; do
-    if lost=$(docker exec "$coordinator" /coalloc topology 2>&1); then
+    # Only an operator sees where resource managers are.
+    if lost=$(docker run --rm --user 0 --network "$network" --volume "$folder/identities/operator:/operator:ro" \
+      --env COALLOC_GRC=grc:7000 --env COALLOC_IDENTITY=/operator "$image" topology 2>&1); then
       if lost=$(grep "${1:-gate-}.*:7[0-9]* " <<<"$lost"); then
         lost=$(grep -v ' reachable$' <<<"$lost") || return 0
       fi

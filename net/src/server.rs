@@ -289,6 +289,8 @@ async fn judge(gate: Arc<Gate>, id: Id, tls: Option<TlsServer>, client: Option<A
         disbelief = tls.store().disbelieved(&client.chain, Use::Client) => {
             tracing::warn!(%disbelief, client = %client.owner.identity, "a connection ends");
             Cause::Disbelieved.counter().inc();
+            // The HTTP/2 library serves the connection in a task of its own, which only this ends.
+            gate.order(id, ConnectionOrder::Cut);
         }
         () = aged => {}
     }

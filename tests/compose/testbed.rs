@@ -1,5 +1,6 @@
 //! One testbed: its containers, and the guide's commands, run on it.
 
+use coalloc_cli::testbed::local::layout::OPERATOR;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -84,6 +85,7 @@ impl Testbed {
         let mut shell = Command::new("bash");
         shell.args(["-c", line]).current_dir(&self.root).env("PATH", path);
         shell.env("COMPOSE_PROJECT_NAME", &self.project).env("COALLOC_PUBLISH", &self.host);
+        shell.env("COALLOC_IDENTITY", self.folder().join(OPERATOR));
         shell.env("COALLOC_GRC", self.address(7_000)).env("COLUMNS", "100");
         // Options from the environment of the user who runs the test must not apply.
         for option in ["COALLOC_DELAY", "COALLOC_JITTER", "COALLOC_LOSS", "COALLOC_TESTBED"] {

@@ -14,6 +14,7 @@ pub mod error;
 pub mod facts;
 mod files;
 pub mod folder;
+pub mod host;
 pub mod record;
 
 use std::fmt;
@@ -33,6 +34,7 @@ use error::AuthorityError;
 use facts::{CertificateFacts, PemFacts};
 use files::Readers;
 use folder::TrustedDomain;
+use host::HostName;
 use record::{IssuedRecord, serial_bytes, serial_text};
 
 /// The file with an authority's certificate.
@@ -269,14 +271,27 @@ impl Authority {
         }
     }
 
+    /// Issues a certificate without host names: see [`issue_with_hosts`](Self::issue_with_hosts).
+    ///
+    /// # Errors
+    /// As [`issue_with_hosts`](Self::issue_with_hosts).
+    pub fn issue(
+        &mut self,
+        identity: &Identity,
+        validity: Validity,
+    ) -> Result<Issued, AuthorityError> {
+        self.issue_with_hosts(identity, &[], validity)
+    }
+
     /// Issues a certificate with a new key. It goes out only after [`save`](Self::save), so that it can be revoked.
     ///
     /// # Errors
     /// When the identity is of another domain, the validity is not within the authority's own, or the records are full
     /// (see [`forget_ended`](Self::forget_ended)).
-    pub fn issue(
+    pub fn issue_with_hosts(
         &mut self,
         identity: &Identity,
+        hosts: &[HostName],
         validity: Validity,
     ) -> Result<Issued, AuthorityError> {
         if identity.domain != self.domain {
@@ -294,6 +309,14 @@ impl Authority {
         // The URI alone says who the owner is, and nobody can take another name for it.
         params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = vec![SanType::URI(uri)];
+        for host in hosts {
+            params.subject_alt_names.push(match host {
+                HostName::Dns(name) => {
+                    SanType::DnsName(name.as_str().try_into().map_err(making())?)
+                }
+                HostName::Ip(address) => SanType::IpAddress(*address),
+            });
+        }
         params.serial_number = Some(SerialNumber::from_slice(&serial));
         params.not_before = not_before.into();
         params.not_after = not_after.into();

@@ -9,22 +9,24 @@
 //! Building the image and talking to Docker are deliberately not here (`deploy/compose/build`, `up`,
 //! `down`, `cut` and `heal` do that), and neither are trees of coordinators.
 
+mod certificates;
 mod yaml;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
-use coalloc_common::Role;
+use clap::{Args, Subcommand};
+use coalloc_common::{Identity, Role};
 use coalloc_proto::v1;
 use serde::Serialize;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
-use crate::testbed::local::certificates::{GRID, identity, operator};
+use crate::testbed::local::certificates::{GRID, identity, local_hosts, operator};
 use crate::testbed::local::layout::{self, GRC};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
+use certificates::{CertificatesArgs, IDENTITIES, PlannedIdentity};
 
 /// The coordinator's port, in its container and at the gates inside the domains: the port in
 /// `COALLOC_GRC`'s default.
@@ -38,7 +40,7 @@ const METRICS_PORT: u16 = 9_000;
 /// Longest name of a service: the longest label that a host name may have between two dots.
 const SERVICE_LEN_MAX: usize = 63;
 /// Names of services that every testbed uses itself.
-const TAKEN: [&str; 2] = [GRC, "prometheus"];
+const TAKEN: [&str; 3] = [GRC, "operator", "prometheus"];
 
 /// Write a testbed of containers for a federation: compose.yaml, configurations, options
 ///
@@ -47,6 +49,7 @@ const TAKEN: [&str; 2] = [GRC, "prometheus"];
 /// environment of Takefusa 2010 (ELGL), together with scripts that build the image, start and remove a
 /// testbed.
 #[derive(Debug, Clone, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
     deploy/compose/build                                      the image, once\n  \
     coalloc compose --federation my.yaml --out testbed        your own federation\n  \
@@ -54,15 +57,23 @@ const TAKEN: [&str; 2] = [GRC, "prometheus"];
     COALLOC_DELAY=20ms deploy/compose/up testbed              the same, with domains 20 ms away\n  \
     deploy/compose/down testbed                               remove it, its ledgers too")]
 pub struct ComposeArgs {
+    #[command(subcommand)]
+    what: Option<ComposeKind>,
     /// The federation, a FederationFile as YAML or JSON [default: ELGL, as in `coalloc demo`]
     #[arg(long, value_name = "FILE")]
     federation: Option<PathBuf>,
     /// Folder to write to
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required = true)]
+    out: Option<PathBuf>,
     /// Overwrite files that exist already
     #[arg(long)]
     force: bool,
+}
+
+/// What else can be done for a testbed.
+#[derive(Debug, Clone, Subcommand)]
+enum ComposeKind {
+    Certificates(CertificatesArgs),
 }
 
 /// Runs `coalloc compose`.
@@ -70,19 +81,24 @@ pub struct ComposeArgs {
 /// # Errors
 /// When the federation is wrong, its names cannot be names of containers, or a file exists already.
 pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
+    if let Some(ComposeKind::Certificates(args)) = &args.what {
+        return certificates::run(args);
+    }
+    // Without a subcommand, clap requires it.
+    let folder = args.out.clone().unwrap_or_default();
     let file = match &args.federation {
         Some(path) => Federation::read(path)?.file,
         None => crate::testbed::local::elgl()?,
     };
     let plan = Plan::of(&file)?;
     let files = files(&file, &plan)?;
-    let there = files.keys().map(|name| args.out.join(name)).find(|path| path.exists());
+    let there = files.keys().map(|name| folder.join(name)).find(|path| path.exists());
     if let Some(path) = there.filter(|_| !args.force) {
         let text = format!("{} is there already; --force writes over it", path.display());
         return Err(Failure::bad_input(text));
     }
     for (name, text) in &files {
-        let path = args.out.join(name);
+        let path = folder.join(name);
         let failed = |error| Failure::internal(format!("{}: {error}", path.display()));
         path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(failed)?;
         std::fs::write(&path, text).map_err(failed)?;
@@ -93,7 +109,7 @@ pub fn run(args: &ComposeArgs) -> Result<Answer, Failure> {
              booked",
         );
     }
-    let (out, managers, domains) = (args.out.display(), plan.managers.len(), plan.domains.len());
+    let (out, managers, domains) = (folder.display(), plan.managers.len(), plan.domains.len());
     Ok(Answer::done(format!(
         "{} files in {out}: {managers} resource managers in {domains} domains, {domains} gates and a \
          coordinator\n  start it   deploy/compose/up {out}\n  remove it  deploy/compose/down {out}\n  \
@@ -250,10 +266,30 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
     let below: Result<Vec<_>, Failure> = below.collect();
     let config = layout::grc(daemon(GRC, GRC_PORT)?, GRC, below?);
     files.insert(config_name(GRC), text::json(&config)?);
+    files.insert(IDENTITIES.to_owned(), text::json(&identities(plan)?)?);
     files.insert("compose.yaml".to_owned(), yaml::compose(&file.name, plan));
     files.insert("prometheus.yml".to_owned(), yaml::prometheus(plan));
     files.insert(".env".to_owned(), yaml::options(plan));
     Ok(files)
+}
+
+/// The identities of the daemons and of the operator, by the names of their folders.
+fn identities(plan: &Plan) -> Result<BTreeMap<String, PlannedIdentity>, Failure> {
+    let local = local_hosts()?;
+    let planned = |identity: Identity, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned());
+        let hosts = names.chain(local.iter().map(ToString::to_string)).collect();
+        PlannedIdentity { identity: identity.to_string(), hosts }
+    };
+    let operator = PlannedIdentity { identity: operator()?.to_string(), hosts: Vec::new() };
+    let grc = planned(identity(GRID, Role::Coordinator, GRC)?, &[GRC]);
+    let mut all = BTreeMap::from([("operator".to_owned(), operator), (GRC.to_owned(), grc)]);
+    for manager in &plan.managers {
+        let domain = &plan.domains[manager.domain];
+        let own = identity(&domain.name, Role::ResourceManager, &manager.name)?;
+        all.insert(manager.service.clone(), planned(own, &[&manager.service, &domain.gate()]));
+    }
+    Ok(all)
 }
 
 impl Plan {

@@ -19,6 +19,7 @@ use coalloc_common::{Identity, InvalidField, Role, TrustDomain, limits};
 
 use crate::kit::authority::error::AuthorityError;
 use crate::kit::authority::folder::{CERTIFICATE, IdentityFolder, KEY, TRUST, TrustedDomain};
+use crate::kit::authority::host::HostName;
 use crate::kit::authority::record::{IssuedRecord, parse_serial};
 use crate::kit::authority::{self, Authority, AuthorityLock, Revocation, Validity};
 use crate::kit::exit::{Answer, Failure};
@@ -63,7 +64,7 @@ pub struct InitArgs {
 /// user works, and nowhere else.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
-    coalloc certs issue --ca ca --role coordinator --name grc --out grc\n  \
+    coalloc certs issue --ca ca --role coordinator --name grc --out grc --host grc.north.example\n  \
     coalloc certs issue --ca ca --role user --name alice --out alice --days 7\n  \
     coalloc certs issue --ca ca --role resource-manager --name nrm-N --out nrm-N --trust south.example=south.pem")]
 pub struct IssueArgs {
@@ -81,6 +82,9 @@ pub struct IssueArgs {
     out: PathBuf,
     #[command(flatten)]
     lifetime: Lifetime,
+    /// A host name or an IP address of the daemon, for clients that compare host names; may be repeated
+    #[arg(long = "host", value_name = "HOST")]
+    hosts: Vec<String>,
     /// Another domain to believe: PATH is the certificate of its authority (a list NAME.crl.pem beside NAME.pem is
     /// taken along), or the authority's folder
     #[arg(long = "trust", value_name = "DOMAIN=PATH")]
@@ -221,6 +225,11 @@ fn issue(args: &IssueArgs, now: SystemTime) -> Result<Answer, Failure> {
     let validity = args.lifetime.from(now)?;
     let (mut authority, _lock) = open(&args.ca, now)?;
     let identity = Identity::new("--name", authority.domain().clone(), args.role, &args.name)?;
+    let hosts = HostName::parse_all("--host", &args.hosts)?;
+    if !hosts.is_empty() && !matches!(args.role, Role::Coordinator | Role::ResourceManager) {
+        let allowed = "none: only a coordinator or a resource manager is connected to";
+        return Err(InvalidField::new("--host", &hosts[0], allowed).into());
+    }
     let folder = IdentityFolder::at(&args.out);
     folder.check_new()?;
     let mut trust: Vec<TrustedDomain> = Vec::new();
@@ -232,7 +241,7 @@ fn issue(args: &IssueArgs, now: SystemTime) -> Result<Answer, Failure> {
         }
         trust.push(one);
     }
-    let issued = authority.issue(&identity, validity)?;
+    let issued = authority.issue_with_hosts(&identity, &hosts, validity)?;
     authority.save(&args.ca, now)?;
     trust.insert(0, authority.trusted());
     folder.write(&issued, &trust)?;
@@ -264,7 +273,7 @@ fn renew(args: &RenewArgs, now: SystemTime) -> Result<Answer, Failure> {
     let (_, old) = folder.owner()?;
     // Otherwise whoever can write into the folder could become anybody.
     let identity = authority.check_issued(&old)?;
-    let issued = authority.issue(&identity, validity)?;
+    let issued = authority.issue_with_hosts(&identity, &old.hosts, validity)?;
     authority.save(&args.ca, now)?;
     folder.write(&issued, &[authority.trusted()])?;
     let until = authority::time_of(validity.not_after);

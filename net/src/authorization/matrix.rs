@@ -82,7 +82,6 @@ pub(super) const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Workflows/ReviseWorkflow", USERS),
     ("/coalloc.v1.Workflows/SubmitWorkflow", USERS),
     ("/grpc.health.v1.Health/Check", IDENTIFIED),
-    ("/grpc.health.v1.Health/List", IDENTIFIED),
     ("/grpc.health.v1.Health/Watch", IDENTIFIED),
     ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", IDENTIFIED),
     ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", IDENTIFIED),

@@ -18,6 +18,7 @@ use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use super::error::AuthorityError;
 use super::files;
+use super::host::HostName;
 use super::record::serial_text;
 
 /// What a certificate says.
@@ -25,6 +26,8 @@ use super::record::serial_text;
 pub struct CertificateFacts {
     /// Whose certificate it is, or why it states no identity.
     pub identity: Result<Identity, String>,
+    /// The host names in it.
+    pub hosts: Vec<HostName>,
     /// True for the certificate of an authority.
     pub authority: bool,
     /// The owner's name, escaped. The certificates of Coalloc's identities have none.
@@ -45,6 +48,7 @@ impl CertificateFacts {
         let certificate = certificate(der)?;
         Ok(Self {
             identity: identity(&certificate),
+            hosts: hosts(&certificate),
             authority: certificate.is_ca(),
             subject: name(certificate.subject()),
             issuer: name(certificate.issuer()),
@@ -213,6 +217,21 @@ fn identity(certificate: &X509Certificate<'_>) -> Result<Identity, String> {
         return Err(format!("it has {} URIs among its names instead of one", uris.len()));
     };
     Identity::parse("its URI", uri).map_err(|error| error.to_string())
+}
+
+/// The host names in a certificate; those that cannot be read are left out.
+fn hosts(certificate: &X509Certificate<'_>) -> Vec<HostName> {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let host = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => HostName::parse("host", name).ok(),
+        GeneralName::IPAddress(bytes) => match bytes.len() {
+            4 => Some(HostName::Ip(<[u8; 4]>::try_from(*bytes).ok()?.into())),
+            16 => Some(HostName::Ip(<[u8; 16]>::try_from(*bytes).ok()?.into())),
+            _ => None,
+        },
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(host).collect()
 }
 
 fn judged(verified: Result<(), X509Error>) -> Option<bool> {

@@ -20,7 +20,8 @@ fn elgl() -> BTreeMap<String, String> {
 fn the_testbed_of_the_paper_is_what_this_writes() {
     let (folder, expected) = (folder(), elgl());
     if std::env::var_os("COALLOC_BLESS").is_some() {
-        let args = ComposeArgs { federation: None, out: folder.clone(), force: true };
+        let args =
+            ComposeArgs { what: None, federation: None, out: Some(folder.clone()), force: true };
         run(&args).unwrap();
     }
     for (name, text) in &expected {
@@ -39,7 +40,7 @@ fn the_testbed_of_the_paper_is_what_this_writes() {
 fn every_daemon_sees_the_others_through_its_gate() {
     let written = tempfile::tempdir().unwrap();
     let out = written.path().join("new/testbed");
-    let args = ComposeArgs { federation: None, out: out.clone(), force: false };
+    let args = ComposeArgs { what: None, federation: None, out: Some(out.clone()), force: false };
     let answer = run(&args).unwrap();
     assert!(answer.text.contains("13 resource managers in 3 domains, 3 gates"), "{}", answer.text);
     let grc: Document<v1::GrcFile> = file::read(&out.join("config/grc.json")).unwrap();
@@ -53,7 +54,11 @@ fn every_daemon_sees_the_others_through_its_gate() {
     let daemon = crm.daemon.unwrap();
     assert_eq!(daemon.listen, "0.0.0.0:7113");
     assert_eq!(daemon.ledger, "/var/lib/coalloc/crm-U2.ledger");
-    assert!(daemon.insecure_plaintext);
+    assert!(!daemon.insecure_plaintext);
+    assert_eq!(daemon.identity.unwrap().folder, "/etc/coalloc/identity");
+    let coordinator = "spiffe://grid/coalloc/coordinator/grc";
+    assert_eq!(crm.coordinators[0].identity, coordinator);
+    assert_eq!(nrm.identity, "spiffe://n/coalloc/resource-manager/nrm-N");
     let compose = std::fs::read_to_string(out.join("compose.yaml")).unwrap();
     assert!(compose.contains("- 0.0.0.0:7113=crm-U2:7113"), "{compose}");
     // The second time, the files exist already.

@@ -19,7 +19,7 @@ const PUBLISH: &str = "${COALLOC_PUBLISH:-127.0.0.1}";
 const SHARED: &str = r#"
 x-service: &service
   image: ${COALLOC_IMAGE:-coalloc:local}
-  environment: {COALLOC_LOG: "${COALLOC_LOG:-info}"}
+  environment: {COALLOC_LOG: "${COALLOC_LOG:-info}", COALLOC_IDENTITY: /etc/coalloc/identity}
   user: "65532:65532"
   read_only: true
   cap_drop: [ALL]
@@ -98,7 +98,7 @@ fn coordinator(text: &mut String) {
     healthcheck: {{<<: *check, test: [CMD, /coalloc, health, "127.0.0.1:{GRC_PORT}"]}}
     networks: [exchange]
     ports: ["{PUBLISH}:{GRC_PORT}:{GRC_PORT}", "{PUBLISH}:{METRICS_PORT}:{METRICS_PORT}"]
-    volumes: ["./{config}:/etc/coalloc/{GRC}.json:ro", "{GRC}:{STATE}"]
+    volumes: ["./{config}:/etc/coalloc/{GRC}.json:ro", "./identities/{GRC}:{IDENTITY}:ro", "{GRC}:{STATE}"]
     mem_limit: 512m
     cpus: 1.0
     # Its planners have a thread for each core.
@@ -149,7 +149,7 @@ fn manager(text: &mut String, manager: &Manager, network: &str) {
     healthcheck: {{<<: *check, test: [CMD, /coalloc, health, "127.0.0.1:{port}"]}}
     networks: [{network}]
     ports: ["{PUBLISH}:{port}:{port}"]
-    volumes: ["./{config}:/etc/coalloc/{service}.json:ro", "{service}:{STATE}"]
+    volumes: ["./{config}:/etc/coalloc/{service}.json:ro", "./identities/{service}:{IDENTITY}:ro", "{service}:{STATE}"]
 "#
     );
 }

@@ -1,10 +1,11 @@
-//! The certificates of a federation on this machine: an authority for each domain, and an identity for each daemon and
-//! for the operator who uses the federation.
+//! The certificates of a testbed: an authority for each domain, and an identity for each daemon and for the operator who
+//! uses the testbed.
 //!
 //! Every domain of the federation file has its own authority, as if it were another organisation; coordinators over
-//! several domains are in the domain [`GRID`], and so is the operator. The certificates last for a day.
+//! several domains are in the domain [`GRID`], and so is the operator. The authorities are in the folder `authorities` of
+//! the testbed, and the identities in the folder `identities`.
 //!
-//! Left out: certificates for longer than a demo (`coalloc certs`).
+//! Left out: certificates for anything else than a testbed (`coalloc certs`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,55 +15,66 @@ use std::time::{Duration, SystemTime};
 use coalloc_common::{Identity, Role, TrustDomain};
 
 use crate::kit::authority::folder::IdentityFolder;
-use crate::kit::authority::{Authority, Validity};
+use crate::kit::authority::host::HostName;
+use crate::kit::authority::{self, Authority, Validity};
 use crate::kit::exit::Failure;
 
 /// The domain of coordinators over several domains, and of the operator.
 pub const GRID: &str = "grid";
-/// The folder with the operator's identity, in the folder of the federation.
+/// The folder with the operator's identity, in the folder of the testbed.
 pub const OPERATOR: &str = "identities/operator";
-/// How long the certificates last.
-const LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
-/// The authorities of a federation, and where their certificates go.
+/// The authorities of a testbed, and where their certificates go.
 #[derive(Debug)]
 pub struct Certificates {
     folder: PathBuf,
     now: SystemTime,
+    lifetime: Duration,
     authorities: BTreeMap<TrustDomain, Authority>,
 }
 
 impl Certificates {
-    /// Makes an authority for each of the domains of a federation, by their names in the federation file, and for
-    /// [`GRID`].
+    /// Makes an authority for each domain, unless it is there. The certificates that it issues last for `lifetime`.
+    ///
+    /// # Errors
+    /// When the files cannot be read or written.
+    pub fn new(
+        folder: &Path,
+        domains: impl IntoIterator<Item = TrustDomain>,
+        lifetime: Duration,
+    ) -> Result<Self, Failure> {
+        let (now, mut authorities) = (SystemTime::now(), BTreeMap::new());
+        for domain in domains {
+            let Entry::Vacant(place) = authorities.entry(domain) else { continue };
+            let at = folder.join("authorities").join(place.key().as_str());
+            let made = if at.join(authority::CERTIFICATE).exists() {
+                Authority::load(&at)?
+            } else {
+                let mut made = Authority::create(place.key(), now)?;
+                made.save(&at, now)?;
+                made
+            };
+            place.insert(made);
+        }
+        Ok(Self { folder: folder.to_owned(), now, lifetime, authorities })
+    }
+
+    /// Issues an identity into the folder `identities/STEM`, which it returns relative to the folder of the testbed. It
+    /// believes all authorities of the testbed.
     ///
     /// # Errors
     /// When the files cannot be written.
-    pub fn new<'a>(
-        folder: &Path,
-        domains: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, Failure> {
-        let (now, mut authorities) = (SystemTime::now(), BTreeMap::new());
-        for domain in domains.into_iter().map(trust_domain).chain([trust_domain(GRID)]) {
-            let domain = domain?;
-            if let Entry::Vacant(place) = authorities.entry(domain) {
-                let mut authority = Authority::create(place.key(), now)?;
-                authority.save(&folder.join("authorities").join(place.key().as_str()), now)?;
-                place.insert(authority);
-            }
-        }
-        Ok(Self { folder: folder.to_owned(), now, authorities })
-    }
-
-    /// Issues an identity to a daemon, into the folder `identities/STEM`, which it returns relative to the folder of the
-    /// federation. It believes all authorities of the federation.
-    ///
-    /// # Errors
-    /// When a name cannot be part of an identity, or the files cannot be written.
-    pub fn issue(&mut self, stem: &str, identity: &Identity) -> Result<PathBuf, Failure> {
+    pub fn issue(
+        &mut self,
+        stem: &str,
+        identity: &Identity,
+        hosts: &[HostName],
+    ) -> Result<PathBuf, Failure> {
         let missing = || Failure::internal(format!("{identity} has no authority"));
         let authority = self.authorities.get_mut(&identity.domain).ok_or_else(missing)?;
-        let issued = authority.issue(identity, Validity::lasting(self.now, LIFETIME))?;
+        let validity = Validity::lasting(self.now, self.lifetime);
+        authority.forget_ended(self.now);
+        let issued = authority.issue_with_hosts(identity, hosts, validity)?;
         authority
             .save(&self.folder.join("authorities").join(identity.domain.as_str()), self.now)?;
         let trusted: Vec<_> = self.authorities.values().map(Authority::trusted).collect();
@@ -70,6 +82,15 @@ impl Certificates {
         IdentityFolder::at(&self.folder.join(&relative)).write(&issued, &trusted)?;
         Ok(relative)
     }
+}
+
+/// The names under which daemons of a testbed are reached from the machine that it runs on.
+///
+/// # Errors
+/// None; they are fixed.
+pub fn local_hosts() -> Result<Vec<HostName>, Failure> {
+    let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    Ok(HostName::parse_all("hosts", &hosts)?)
 }
 
 /// The identity of a coordinator or a resource manager in a domain of the federation file.
@@ -89,7 +110,10 @@ pub fn operator() -> Result<Identity, Failure> {
 }
 
 /// A domain of the federation file in the form that the name of a trust domain has.
-fn trust_domain(name: &str) -> Result<TrustDomain, Failure> {
+///
+/// # Errors
+/// When the name begins with a character that a trust domain cannot begin with.
+pub fn trust_domain(name: &str) -> Result<TrustDomain, Failure> {
     let plain = |c: char| {
         let c = c.to_ascii_lowercase();
         if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' || c == '_' { c } else { '-' }

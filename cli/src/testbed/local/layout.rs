@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use coalloc_common::{Identity, Role};
 use coalloc_net::client::Dialer;
@@ -17,6 +18,8 @@ use crate::user::serve::Kind;
 
 /// The scrape configuration of a demo with metrics.
 pub const PROMETHEUS: &str = "prometheus.yml";
+/// How long the certificates of a federation on this machine last.
+const LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 /// The coordinator's name.
 pub const GRC: &str = "grc";
 
@@ -187,8 +190,10 @@ impl<'a> Offices<'a> {
         if !setup.plain_text {
             let networks = file.networks.iter().map(|network| network.domain.as_str());
             let computes = file.computes.iter().map(|compute| compute.domain.as_str());
-            let mut made = Certificates::new(folder, networks.chain(computes))?;
-            made.issue("operator", &certificates::operator()?)?;
+            let domains = networks.chain(computes).chain([GRID]).map(certificates::trust_domain);
+            let domains: Vec<_> = domains.collect::<Result<_, _>>()?;
+            let mut made = Certificates::new(folder, domains, LIFETIME)?;
+            made.issue("operator", &certificates::operator()?, &[])?;
             dialer = rpc::dialer_of(&folder.join(OPERATOR))?;
             certificates = Some(made);
         }
@@ -209,7 +214,7 @@ impl<'a> Offices<'a> {
             let identity = certificates::identity(domain, role, name)?;
             // Each configuration has its own name, and so has each identity.
             let stem = post.config.file_stem().unwrap_or_default().to_string_lossy();
-            let folder = certificates.issue(&stem, &identity)?;
+            let folder = certificates.issue(&stem, &identity, &certificates::local_hosts()?)?;
             post.identity = Some((identity, folder));
         }
         Ok(post)

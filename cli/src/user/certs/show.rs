@@ -63,6 +63,8 @@ struct CertificateReport {
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     domain: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
     authority: bool,
     subject: String,
     issuer: String,
@@ -232,6 +234,7 @@ impl Report {
             identity: identity.map(ToString::to_string),
             role: identity.map(|identity| identity.role.word()),
             domain: identity.map(|identity| identity.domain.to_string()),
+            hosts: certificate.hosts.iter().map(ToString::to_string).collect(),
             authority: certificate.authority,
             subject: certificate.subject.clone(),
             issuer: certificate.issuer.clone(),
@@ -420,6 +423,9 @@ fn shown(report: &Report) -> String {
         } else {
             let kind = if certificate.authority { "authority" } else { "subject" };
             row(kind, &certificate.subject);
+        }
+        if !certificate.hosts.is_empty() {
+            row("hosts", &certificate.hosts.join(" "));
         }
         row("issuer", &certificate.issuer);
         row("serial", &certificate.serial);

@@ -1,0 +1,124 @@
+//! `coalloc compose certificates`: makes the identities of a testbed of containers, and renews them.
+//!
+//! The file `identities.json` of the testbed says which identity each folder in `identities/` holds. `deploy/compose/up`
+//! runs this command in a container before anything else, as root, so that each key belongs to the user of the daemons.
+//!
+//! Left out: telling daemons of new files; they notice by themselves.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use coalloc_common::Identity;
+use rustix::fs::{Gid, Uid, chown};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::authority::folder::IdentityFolder;
+use crate::kit::authority::host::HostName;
+use crate::kit::authority::time_of;
+use crate::kit::exit::{Answer, Failure};
+use crate::testbed::local::certificates::{Certificates, OPERATOR};
+
+/// The file that lists the identities.
+pub(super) const IDENTITIES: &str = "identities.json";
+/// How long the certificates last.
+const LIFETIME: Duration = Duration::from_secs(30 * 86_400);
+
+/// An identity of a testbed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlannedIdentity {
+    /// The identity, `spiffe://...`.
+    pub(super) identity: String,
+    /// The host names in its certificate.
+    pub(super) hosts: Vec<String>,
+}
+
+/// Make the certificates of a testbed, or renew those that end soon
+///
+/// Nothing is done while every certificate has a third of its 30 days left. `deploy/compose/up` runs this.
+#[derive(Debug, Clone, Args)]
+pub(super) struct CertificatesArgs {
+    /// The testbed's folder, as `coalloc compose` has written it
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The user to whom the folders of daemons' identities belong afterwards; all else belongs to the owner of DIR
+    #[arg(long, value_name = "UID")]
+    owner: Option<u32>,
+}
+
+/// Runs `coalloc compose certificates`.
+///
+/// # Errors
+/// When the folder is no testbed, or its files cannot be written.
+pub(super) fn run(args: &CertificatesArgs) -> Result<Answer, Failure> {
+    let path = args.folder.join(IDENTITIES);
+    let bad = |error: &dyn std::fmt::Display| {
+        Failure::bad_input(format!("{}: {error}; `coalloc compose` writes it", path.display()))
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| bad(&error))?;
+    let planned: BTreeMap<String, PlannedIdentity> =
+        serde_json::from_str(&text).map_err(|error| bad(&error))?;
+    let mut wanted = Vec::new();
+    for (stem, one) in &planned {
+        if stem.is_empty() || stem.contains('/') || stem.starts_with('.') {
+            return Err(bad(&format!("{stem:?} cannot be the name of a folder")));
+        }
+        let identity = Identity::parse(&format!("{stem}.identity"), &one.identity)?;
+        let hosts = HostName::parse_all(&format!("{stem}.hosts"), &one.hosts)?;
+        wanted.push((stem, identity, hosts));
+    }
+    let now = SystemTime::now();
+    let lasts = |(stem, identity, hosts): &(&String, Identity, Vec<HostName>)| {
+        let folder = IdentityFolder::at(&args.folder.join("identities").join(stem));
+        folder.owner().is_ok_and(|(owner, facts)| {
+            let (life, left) =
+                (facts.not_after.since(facts.not_before), facts.not_after.since(time_of(now)));
+            owner == *identity && facts.hosts == *hosts && left.saturating_mul(3) > life
+        })
+    };
+    let count = wanted.len();
+    if wanted.iter().all(lasts) {
+        return Ok(Answer::done(format!("the certificates of {count} identities last\n")));
+    }
+    let domains = wanted.iter().map(|(_, identity, _)| identity.domain.clone());
+    let mut certificates = Certificates::new(&args.folder, domains, LIFETIME)?;
+    for (stem, identity, hosts) in &wanted {
+        certificates.issue(stem, identity, hosts)?;
+    }
+    if let Some(owner) = args.owner {
+        hand_over(&args.folder, owner).map_err(|error| {
+            Failure::internal(format!("{}: changing owners: {error}", args.folder.display()))
+        })?;
+    }
+    Ok(Answer::done(format!("{count} certificates made; they last 30 days\n")))
+}
+
+/// Gives daemons' identities to the user `owner`, and the operator's and the authorities to the owner of the folder.
+fn hand_over(folder: &Path, owner: u32) -> std::io::Result<()> {
+    let own = std::fs::metadata(folder)?;
+    let operator = folder.join(OPERATOR);
+    for top in [folder.join("authorities"), folder.join("identities")] {
+        give(&top, own.uid(), own.gid())?;
+    }
+    for entry in std::fs::read_dir(folder.join("identities"))? {
+        let path = entry?.path();
+        if path != operator {
+            give(&path, owner, owner)?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes the owner of a folder or file, and of everything in it.
+fn give(path: &Path, uid: u32, gid: u32) -> std::io::Result<()> {
+    chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), uid, gid)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! Two domains with an authority each, and the harness's federation over TLS: the coordinator in `grid`, the resource
+//! managers in `south`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use coalloc_cli::kit::authority::folder::IdentityFolder;
+use coalloc_cli::kit::authority::{Authority, Revocation, Validity};
+use coalloc_common::{Identity, Role, TrustDomain};
+use coalloc_net::client::Dialer;
+use coalloc_net::identity::store::IdentityStore;
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use tonic::transport::Channel;
+
+use super::stranger::{Show, foreign_leaf, two_uris};
+use crate::harness::{Federation, RMS, Setup, eventually, pair};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A request for a pair of sites with a path.
+pub(super) fn request(id: &str, user: &str) -> v1::ReserveRequest {
+    let request = v1::CoAllocationRequest { user: user.to_owned(), ..pair(1, 1, 3_600, 600) };
+    v1::ReserveRequest { request_id: id.to_owned(), request: Some(request), ..Default::default() }
+}
+
+pub(super) struct TlsWorld {
+    pub(super) federation: Federation,
+    authorities: BTreeMap<String, Authority>,
+}
+
+fn identity(domain: &str, role: Role, name: &str) -> Identity {
+    let domain = TrustDomain::parse("domain", domain).unwrap();
+    Identity::new("name", domain, role, name).unwrap()
+}
+
+fn role_of(daemon: &str) -> (&'static str, Role) {
+    match daemon {
+        "grc" => ("grid", Role::Coordinator),
+        _ => ("south", Role::ResourceManager),
+    }
+}
+
+impl TlsWorld {
+    pub(super) async fn start() -> Self {
+        let now = SystemTime::now();
+        let authority = |name: &str| {
+            let domain = TrustDomain::parse("domain", name).unwrap();
+            (name.to_owned(), Authority::create(&domain, now).unwrap())
+        };
+        let authorities = BTreeMap::from([authority("grid"), authority("south")]);
+        let mut world = Self { federation: Federation::prepare(), authorities };
+        world.federation.configure(&Setup::default());
+        let daemons = RMS.iter().chain(&["grc"]);
+        for name in daemons.clone() {
+            let (domain, role) = role_of(name);
+            world.issue(&identity(domain, role, name), name);
+            world.configure(name);
+        }
+        for name in daemons {
+            world.federation.spawn(name);
+        }
+        let olga = world.who("grid", Role::Operator, "olga");
+        eventually("the federation is complete", || async {
+            let all = world.grc(&olga).describe_federation(v1::DescribeFederationRequest {}).await;
+            all.is_ok_and(|all| all.into_inner().resource_managers.iter().all(|rm| rm.reachable))
+        })
+        .await;
+        world
+    }
+
+    /// Makes a configuration of the harness one with identities.
+    fn configure(&self, name: &str) {
+        let path = self.federation.dir.path().join(format!("{name}.yaml"));
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        let plain = "insecure_plaintext: true";
+        assert!(text.contains(plain));
+        text = text.replace(plain, &format!("identity: {{folder: id-{name}}}"));
+        for (peer, address) in &self.federation.addresses {
+            let (domain, role) = role_of(peer);
+            let named = format!("{{name: {peer}, address: \"{address}\"}}");
+            let identity = identity(domain, role, peer);
+            let proven =
+                format!("{{name: {peer}, address: \"{address}\", identity: \"{identity}\"}}");
+            // A second coordinator, which is believed, too.
+            let rival = ", {name: grc-2, address: \"127.0.0.1:1\", \
+                         identity: \"spiffe://grid/coalloc/coordinator/grc-2\"}";
+            let rival = if peer == "grc" { rival } else { "" };
+            text = text.replace(&named, &(proven + rival));
+        }
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn folder(&self, stem: &str) -> PathBuf {
+        self.federation.dir.path().join(format!("id-{stem}"))
+    }
+
+    fn issue(&mut self, identity: &Identity, stem: &str) {
+        let authority = self.authorities.get_mut(identity.domain.as_str()).unwrap();
+        let issued = authority.issue(identity, Validity::lasting(SystemTime::now(), DAY)).unwrap();
+        for authority in self.authorities.values_mut() {
+            authority.crl_pem(SystemTime::now()).unwrap();
+        }
+        let trusted: Vec<_> = self.authorities.values().map(Authority::trusted).collect();
+        IdentityFolder::at(&self.folder(stem)).write(&issued, &trusted).unwrap();
+    }
+
+    /// A client of ours with this identity.
+    pub(super) fn who(&mut self, domain: &str, role: Role, name: &str) -> Dialer {
+        let stem = format!("{domain}-{role}-{name}");
+        if !self.folder(&stem).exists() {
+            self.issue(&identity(domain, role, name), &stem);
+        }
+        self.folder_dialer(&stem)
+    }
+
+    pub(super) fn folder_dialer(&self, stem: &str) -> Dialer {
+        Dialer::with_identity(IdentityStore::open(&self.folder(stem)).unwrap())
+    }
+
+    pub(super) fn address(&self, daemon: &str) -> String {
+        self.federation.addresses[daemon].clone()
+    }
+
+    pub(super) fn grc(&self, dialer: &Dialer) -> CoordinatorClient<Channel> {
+        CoordinatorClient::new(dialer.channel("grc", &self.address("grc")).unwrap())
+    }
+
+    pub(super) fn rm(&self, dialer: &Dialer, name: &str) -> ResourceManagerClient<Channel> {
+        ResourceManagerClient::new(dialer.channel("rm", &self.address(name)).unwrap())
+    }
+
+    pub(super) fn resolver(&self, dialer: &Dialer) -> ResolverClient<Channel> {
+        ResolverClient::new(dialer.channel("grc", &self.address("grc")).unwrap())
+    }
+
+    /// What is in the ledger of each daemon, byte by byte.
+    pub(super) fn ledgers(&self) -> BTreeMap<String, Vec<u8>> {
+        let read = |name: &&str| {
+            let file = |ending: &str| {
+                let path = self.federation.dir.path().join(format!("{name}.ledger{ending}"));
+                std::fs::read(path).unwrap_or_default()
+            };
+            let bytes = [file(""), file("-wal")].concat();
+            assert!(bytes.len() > 4_096, "{name}");
+            ((*name).to_owned(), bytes)
+        };
+        RMS.iter().chain(&["grc"]).map(read).collect()
+    }
+
+    /// Revokes a certificate, and tells one daemon.
+    pub(super) fn revoke(&mut self, domain: &str, role: Role, name: &str, daemon: &str) {
+        let authority = self.authorities.get_mut(domain).unwrap();
+        let now = SystemTime::now();
+        authority.revoke(Revocation::Identity(&identity(domain, role, name)), now).unwrap();
+        authority.crl_pem(now).unwrap();
+        let trusted = authority.trusted();
+        IdentityFolder::at(&self.folder(daemon)).write_trust(&[trusted]).unwrap();
+    }
+
+    pub(super) fn renew(&mut self, daemon: &str) {
+        let (domain, role) = role_of(daemon);
+        self.issue(&identity(domain, role, daemon), daemon);
+    }
+
+    /// The serial numbers of the daemons' certificates.
+    pub(super) fn serials(&self) -> Vec<String> {
+        let serial = |name: &&str| IdentityFolder::at(&self.folder(name)).owner().unwrap().1.serial;
+        RMS.iter().chain(&["grc"]).map(serial).collect()
+    }
+
+    pub(super) fn break_certificate(&self, daemon: &str) {
+        let path = self.folder(daemon).join("certificate.pem");
+        let draft = self.folder(daemon).join(".draft");
+        std::fs::write(&draft, "not a certificate").unwrap();
+        std::fs::rename(draft, path).unwrap();
+    }
+
+    /// Whoever shows nothing that is believed.
+    pub(super) fn nobodies(&mut self) -> Vec<(&'static str, Show)> {
+        let (now, alice) = (SystemTime::now(), identity("grid", Role::User, "alice"));
+        let grid = TrustDomain::parse("domain", "grid").unwrap();
+        let mut unknown = Authority::create(&grid, now).unwrap();
+        let valid = Validity::lasting(now, DAY);
+        let unknown = unknown.issue(&alice, valid).unwrap();
+        let (south_pem, south_key) = self.files_of("south");
+        let (grid_pem, grid_key) = self.files_of("grid");
+        let operator = identity("grid", Role::Operator, "olga");
+        let authority = self.authorities.get_mut("grid").unwrap();
+        let mut of = |not_before: SystemTime, not_after: SystemTime| {
+            Show::issued(&authority.issue(&operator, Validity { not_before, not_after }).unwrap())
+        };
+        let expired = of(now - DAY / 48, now - DAY / 96);
+        let future = of(now + DAY, now + 2 * DAY);
+        let revoked = identity("grid", Role::Operator, "rita");
+        let shown = Show::issued(&authority.issue(&revoked, valid).unwrap());
+        let grc = identity("grid", Role::Coordinator, "grc");
+        for daemon in RMS.iter().chain(&["grc"]) {
+            self.revoke("grid", Role::Operator, "rita", daemon);
+        }
+        vec![
+            ("plain text", Show::PlainText),
+            ("nothing", Show::Nothing),
+            ("a certificate of an unknown authority", Show::issued(&unknown)),
+            (
+                "our identity by another domain's authority",
+                foreign_leaf(&south_pem, &south_key, &grc),
+            ),
+            (
+                "an operator by another domain's authority",
+                foreign_leaf(&south_pem, &south_key, &operator),
+            ),
+            ("an expired certificate", expired),
+            ("a certificate of tomorrow", future),
+            ("a revoked certificate", shown),
+            ("two identities", two_uris(&grid_pem, &grid_key, [&operator, &grc])),
+        ]
+    }
+
+    /// Whoever is believed, and is nobody at any of the daemons.
+    pub(super) fn strangers(&mut self) -> Vec<(&'static str, Show)> {
+        let mut shown = |domain: &str, role, name| {
+            let valid = Validity::lasting(SystemTime::now(), DAY);
+            let authority = self.authorities.get_mut(domain).unwrap();
+            Show::issued(&authority.issue(&identity(domain, role, name), valid).unwrap())
+        };
+        vec![
+            ("a coordinator that nobody knows", shown("grid", Role::Coordinator, "grc-3")),
+            ("a coordinator of the wrong domain", shown("south", Role::Coordinator, "grc")),
+            ("a coordinator with half a name", shown("grid", Role::Coordinator, "gr")),
+            (
+                "a resource manager that nobody knows",
+                shown("south", Role::ResourceManager, "crm-C"),
+            ),
+            (
+                "a resource manager of the wrong domain",
+                shown("grid", Role::ResourceManager, "crm-A"),
+            ),
+        ]
+    }
+
+    /// The certificate and key of an authority.
+    fn files_of(&mut self, domain: &str) -> (String, String) {
+        let folder = self.federation.dir.path().join(format!("ca-{domain}"));
+        self.authorities.get_mut(domain).unwrap().save(&folder, SystemTime::now()).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        (read("authority.pem"), read("authority.key.pem"))
+    }
+}
