@@ -59,7 +59,8 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     for address in &addresses {
         coalloc_net::client::check_address("ADDR", address)?;
     }
-    let dialer = args.identity.dialer()?;
+    // Whether somebody listens can be asked without being anybody.
+    let dialer = if args.listens { Dialer::plain_text() } else { args.identity.dialer()? };
     let patience = args.patience.0.to_std();
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     let (mut text, mut exit) = (String::new(), Exit::Done);
