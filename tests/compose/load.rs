@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use coalloc_cli::kit::exit::Failure;
 use coalloc_cli::kit::rpc;
 use coalloc_cli::testbed::audit::journal::{CallKnowledge, Kind, Writer};
-use coalloc_cli::testbed::local::layout::OPERATOR;
 use coalloc_cli::testbed::soak::meter::Outcome;
 use coalloc_cli::testbed::soak::{Soak, describe};
 use tokio::sync::oneshot;
@@ -61,7 +60,7 @@ impl Load {
         let file = File::create(testbed.folder().join("told.jsonl")).unwrap();
         let journal = Counted { file, answers: Arc::clone(&answers) };
         let address = testbed.address(7_000);
-        let dialer = rpc::dialer_of(&testbed.folder().join(OPERATOR)).unwrap();
+        let dialer = rpc::dialer_of(&testbed.identity()).unwrap();
         let (stop, stopped) = oneshot::channel();
         let soak = tokio::spawn(async move {
             let soak = Soak { seed: 1, rate: RATE, frames: 4, dialer };

@@ -48,6 +48,11 @@ impl Testbed {
         self.folder.path()
     }
 
+    /// The folder with the operator's identity, which `deploy/compose/up` makes.
+    pub(crate) fn identity(&self) -> PathBuf {
+        self.root.join("deploy/compose").join(OPERATOR)
+    }
+
     /// The address of a port of the testbed on this machine.
     pub(crate) fn address(&self, port: u16) -> String {
         format!("{}:{port}", self.host)
@@ -85,7 +90,7 @@ impl Testbed {
         let mut shell = Command::new("bash");
         shell.args(["-c", line]).current_dir(&self.root).env("PATH", path);
         shell.env("COMPOSE_PROJECT_NAME", &self.project).env("COALLOC_PUBLISH", &self.host);
-        shell.env("COALLOC_IDENTITY", self.folder().join(OPERATOR));
+        shell.env("COALLOC_IDENTITY", self.identity());
         shell.env("COALLOC_GRC", self.address(7_000)).env("COLUMNS", "100");
         // Options from the environment of the user who runs the test must not apply.
         for option in ["COALLOC_DELAY", "COALLOC_JITTER", "COALLOC_LOSS", "COALLOC_TESTBED"] {
