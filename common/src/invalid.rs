@@ -34,7 +34,8 @@ impl InvalidField {
     pub fn quoted(text: &str) -> String {
         if text.chars().count() > VALUE_SHOWN_MAX {
             let cut: String = text.chars().take(VALUE_SHOWN_MAX).collect();
-            return format!("\"{cut}…\"");
+            // A long text is escaped like a short one: it comes from outside.
+            return format!("\"{}…\"", cut.escape_debug());
         }
         format!("{text:?}")
     }

@@ -149,7 +149,7 @@ impl IdentityStore {
     pub async fn follow(self: Arc<Self>) {
         use tokio::signal::unix::{SignalKind, signal};
         let mut hangups = signal(SignalKind::hangup()).ok();
-        let mut warned = None;
+        let (mut warned, mut told) = (None, String::new());
         loop {
             self.show_end(&mut warned);
             let hangup = async {
@@ -170,10 +170,14 @@ impl IdentityStore {
             match reloaded {
                 Ok(false) => {}
                 Ok(true) => {
+                    told.clear();
                     let owner = &self.current().owner;
                     tracing::info!(%folder, identity = %owner.identity, until = %owner.not_after, "identity read again");
                 }
+                // A folder that stays unreadable is told once.
+                Err(error) if error.to_string() == told => {}
                 Err(error) => {
+                    told = error.to_string();
                     crate::metrics::net().identity_refused.inc();
                     tracing::warn!(%folder, %error, "the new files of the identity cannot be used; the old ones stay in force");
                 }
