@@ -85,7 +85,8 @@ impl Credentials {
 pub struct IdentityStore {
     folder: PathBuf,
     current: ArcSwap<Credentials>,
-    /// The digest of the files that were last read, whether they could be used or not.
+    /// The digest of the files that are in force. Files that were refused are read again at the next look: time alone
+    /// may make them usable.
     seen: std::sync::Mutex<[u8; 32]>,
     /// Changes whenever the folder was read anew.
     renewed: watch::Sender<()>,
@@ -121,18 +122,15 @@ impl IdentityStore {
         self.renewed.subscribe()
     }
 
-    /// Reads the folder again if its files have changed since it was last read. True when something new is in force.
+    /// Reads the folder again if its files are not those in force. True when something new is in force.
     ///
     /// # Errors
     /// When the folder cannot be used, or belongs to somebody else now. What was read before stays in force.
     pub fn reload(&self) -> Result<bool, IdentityError> {
         let now = digest(&self.folder)?;
-        {
-            let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if *seen == now {
-                return Ok(false);
-            }
-            *seen = now;
+        let seen = || self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *seen() == now {
+            return Ok(false);
         }
         let credentials = Credentials::read(&self.folder)?;
         let (own, new) = (self.identity(), &credentials.owner.identity);
@@ -141,6 +139,7 @@ impl IdentityStore {
             return Err(IdentityError::content(&self.folder.join(CERTIFICATE), problem));
         }
         self.current.store(Arc::new(credentials));
+        *seen() = now;
         self.renewed.send_replace(());
         Ok(true)
     }
@@ -168,7 +167,8 @@ impl IdentityStore {
             };
             let folder = self.folder.display();
             match reloaded {
-                Ok(false) => {}
+                // Whatever was refused before is gone.
+                Ok(false) => told.clear(),
                 Ok(true) => {
                     told.clear();
                     let owner = &self.current().owner;

@@ -1,7 +1,7 @@
 //! Who is believed, and what either end is told when it is not: over pipes, with certificates made for the purpose.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use coalloc_common::Role;
 use rcgen::{
@@ -48,19 +48,24 @@ impl Authority {
         Self { domain, pem, issuer: Issuer::new(params, key) }
     }
 
+    /// Valid from and until so many days from now.
     fn leaf(&self, names: Vec<SanType>, serial: u64, valid: [i64; 2]) -> Leaf {
+        let day = |days: i64| {
+            let now = SystemTime::now();
+            let length = DAY * u32::try_from(days.abs()).unwrap();
+            if days < 0 { now - length } else { now + length }
+        };
+        self.leaf_from(names, serial, valid.map(day))
+    }
+
+    fn leaf_from(&self, names: Vec<SanType>, serial: u64, valid: [SystemTime; 2]) -> Leaf {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = names;
         params.serial_number = Some(SerialNumber::from(serial));
-        let day = |days: i64| {
-            let now = std::time::SystemTime::now();
-            let length = DAY * u32::try_from(days.abs()).unwrap();
-            if days < 0 { now - length } else { now + length }
-        };
-        params.not_before = day(valid[0]).into();
-        params.not_after = day(valid[1]).into();
+        params.not_before = valid[0].into();
+        params.not_after = valid[1].into();
         Leaf(params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
@@ -70,7 +75,7 @@ impl Authority {
 
     /// The list with these serial numbers.
     fn revoked(&self, serials: &[u64]) -> String {
-        let now = std::time::SystemTime::now();
+        let now = SystemTime::now();
         let one = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: now.into(),
@@ -254,4 +259,29 @@ fn a_folder_that_cannot_be_used_is_refused_and_what_was_read_stays() {
     write(&north.leaf(vec![uri(grc)], 10, [-1, 2]));
     assert!(store.reload().unwrap() && renewed.has_changed().unwrap());
     assert_ne!(store.current().owner, first.owner);
+}
+
+#[tokio::test]
+async fn a_folder_that_was_refused_only_because_of_the_clock_is_read_again() {
+    let north = Authority::new("north");
+    let grc = "spiffe://north/coalloc/coordinator/grc";
+    let own = folder(&north.of(grc), &[&north]);
+    let store = IdentityStore::open(own.path()).unwrap();
+    let first = store.current();
+    // Whoever renews is two seconds ahead of us. Certificates count whole seconds.
+    let from = SystemTime::now() + Duration::from_secs(2);
+    let leaf = north.leaf_from(vec![uri(grc)], 11, [from, from + DAY]);
+    std::fs::write(own.path().join(CERTIFICATE), &leaf.0).unwrap();
+    std::fs::write(own.path().join(KEY), &leaf.1).unwrap();
+    let early = store.reload().unwrap_err().to_string();
+    assert!(early.contains("valid from"), "{early}");
+    assert_eq!(store.current().owner, first.owner);
+    // Only the clock changes from here on, no file.
+    let begun = std::time::Instant::now();
+    while !matches!(store.reload(), Ok(true)) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is never read again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_ne!(store.current().owner, first.owner);
+    assert!(!store.reload().unwrap(), "nothing has changed since");
 }
