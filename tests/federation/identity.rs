@@ -103,6 +103,10 @@ async fn a_user_has_its_own_an_operator_all_and_an_auditor_looks_only() {
     assert!(described(&olga).await.resource_managers.iter().all(|rm| !rm.address.is_empty()));
     let released = world.grc(&alice).release(release).await.unwrap().into_inner();
     assert_eq!(released.reservation.unwrap().state(), v1::ReservationState::Terminated);
+    // The operator ends for her what it has reserved for her.
+    let release = v1::ReleaseReservationRequest { id: "r5".into(), user: String::new() };
+    let released = world.grc(&olga).release(release).await.unwrap().into_inner();
+    assert_eq!(released.reservation.unwrap().state(), v1::ReservationState::Terminated);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,6 +155,44 @@ async fn whoever_is_nobody_here_is_denied_every_method_and_no_ledger_changes() {
     // There are no exceptions.
     assert_eq!(wrong, Vec::<String>::new());
     assert!(asked > 1_000, "{asked}");
+    assert_eq!(world.ledgers(), before, "no ledger has changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_somebody_is_denied_what_is_not_for_it_and_no_ledger_changes() {
+    let mut world = TlsWorld::start().await;
+    let alice = world.who("grid", Role::User, "alice");
+    world.grc(&alice).reserve(request("r1", "alice")).await.unwrap();
+    let before = world.ledgers();
+    let (mut denied, mut wrong) = (0, Vec::new());
+    for (what, show, allowed) in world.somebodies() {
+        for daemon in RMS.iter().chain(&["grc"]) {
+            let address = world.address(daemon);
+            // It is let in: otherwise nothing that follows would say anything of roles.
+            let described = "/coalloc.v1.Coordinator/DescribeFederation";
+            let said = stranger::call(&address, &show, described).await;
+            let expected = if *daemon == "grc" { Code::Ok } else { Code::Unimplemented };
+            assert_eq!(said, expected, "{what} at {daemon}");
+            for path in methods() {
+                let for_all = path.starts_with("/grpc.") || path == described;
+                if for_all || allowed.has(daemon, &path) {
+                    continue;
+                }
+                denied += 1;
+                let said = stranger::call(&address, &show, &path).await;
+                // The matrix is one for all daemons, and may admit to a service that a daemon does not have.
+                let is_for_rms = path.starts_with("/coalloc.v1.ResourceManager/");
+                let is_served = is_for_rms == (*daemon != "grc");
+                let is_denied =
+                    said == Code::PermissionDenied || !is_served && said == Code::Unimplemented;
+                if !is_denied {
+                    wrong.push(format!("{daemon} {what} {path}: {said:?}"));
+                }
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(denied > 400, "{denied}");
     assert_eq!(world.ledgers(), before, "no ledger has changed");
 }
 
@@ -227,6 +269,13 @@ async fn a_coordinator_that_is_trusted_ends_nothing_of_another_one() {
     let crm_a = world.folder_dialer("crm-A");
     let resolve = v1::ResolveRequest { transaction: txn, resource_manager: "crm-B".into() };
     assert_eq!(code(world.resolver(&crm_a).resolve(resolve).await), Code::PermissionDenied);
+    for (unknown, expected) in
+        [("grc-0000-99/1", Code::NotFound), ("grc-2-0000-1/1", Code::NotFound)]
+    {
+        let resolve =
+            v1::ResolveRequest { transaction: unknown.into(), resource_manager: "crm-A".into() };
+        assert_eq!(code(world.resolver(&crm_a).resolve(resolve).await), expected, "{unknown}");
+    }
     let after = world.ledgers();
     for daemon in ["grc", "crm-B", "nrm"] {
         assert_eq!(after[daemon], before[daemon], "{daemon}");
@@ -285,7 +334,7 @@ async fn certificates_are_renewed_under_load_and_broken_ones_are_refused() {
         }
         Ok::<_, tonic::Status>(done)
     });
-    let serials = world.serials();
+    let first = world.shown_certificates().await;
     for name in RMS.iter().chain(&["grc"]) {
         world.renew(name);
         kill_process(world.federation.pid(name), Signal::HUP).unwrap();
@@ -294,7 +343,8 @@ async fn certificates_are_renewed_under_load_and_broken_ones_are_refused() {
         })
         .await;
     }
-    assert!(world.serials().iter().zip(&serials).all(|(new, old)| new != old));
+    let renewed = world.shown_certificates().await;
+    assert!(renewed.iter().zip(&first).all(|(new, old)| new != old), "{renewed:?}");
     // A certificate that cannot be used changes nothing.
     world.break_certificate("crm-A");
     kill_process(world.federation.pid("crm-A"), Signal::HUP).unwrap();
@@ -302,6 +352,7 @@ async fn certificates_are_renewed_under_load_and_broken_ones_are_refused() {
         world.federation.log("crm-A").contains("cannot be used; the old ones stay in force")
     })
     .await;
+    assert_eq!(world.shown_certificates().await, renewed, "the old certificate is shown");
     stop.send(true).unwrap();
     let done = load.await.unwrap().expect("no call fails");
     assert!(done > 0, "{done}");

@@ -140,6 +140,19 @@ pub(super) async fn call(address: &str, show: &Show, path: &str) -> Code {
     }
 }
 
+/// The certificate that a server shows to a client that shows none.
+pub(super) async fn certificate_of(address: &str) -> Vec<u8> {
+    let config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(BelievesAll))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    // In TLS 1.3 the client is done before the server judges it.
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
 fn tls(endpoint: &Endpoint, address: &str, shown: Option<(&String, &String)>) -> Channel {
     let config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
         .dangerous()

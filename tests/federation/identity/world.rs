@@ -16,7 +16,7 @@ use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tonic::transport::Channel;
 
-use super::stranger::{Show, foreign_leaf, two_uris};
+use super::stranger::{Show, certificate_of, foreign_leaf, two_uris};
 use crate::harness::{Federation, RMS, Setup, eventually, pair};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -166,10 +166,13 @@ impl TlsWorld {
         self.issue(&identity(domain, role, daemon), daemon);
     }
 
-    /// The serial numbers of the daemons' certificates.
-    pub(super) fn serials(&self) -> Vec<String> {
-        let serial = |name: &&str| IdentityFolder::at(&self.folder(name)).owner().unwrap().1.serial;
-        RMS.iter().chain(&["grc"]).map(serial).collect()
+    /// The certificates that the daemons show to whoever connects, whatever is in their folders.
+    pub(super) async fn shown_certificates(&self) -> Vec<Vec<u8>> {
+        let mut shown = Vec::new();
+        for name in RMS.iter().chain(&["grc"]) {
+            shown.push(certificate_of(&self.address(name)).await);
+        }
+        shown
     }
 
     pub(super) fn break_certificate(&self, daemon: &str) {
@@ -248,5 +251,56 @@ impl TlsWorld {
         self.authorities.get_mut(domain).unwrap().save(&folder, SystemTime::now()).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
         (read("authority.pem"), read("authority.key.pem"))
+    }
+
+    /// Whoever is somebody at some daemon, and the methods that are for it, by daemon. The table is written down here
+    /// a second time, so that a row that is too wide in the matrix of the program is noticed.
+    pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
+        const USER: &str = "Allocate Get List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch \
+                            GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
+        const AUDITOR: &str = "Get GetWorkflow List ListDifferences ReadPicture Watch";
+        const RM_AUDITOR: &str =
+            "Describe FindServers ListBookings QueryAvailability WatchBookings";
+        const RM_OPERATOR: &str =
+            "Abort Describe FindServers ListBookings QueryAvailability Release WatchBookings";
+        const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers Hold QueryAvailability Release \
+                                   WatchProfiles";
+        let mut shown = |domain: &str, role, name| {
+            let valid = Validity::lasting(SystemTime::now(), DAY);
+            let authority = self.authorities.get_mut(domain).unwrap();
+            Show::issued(&authority.issue(&identity(domain, role, name), valid).unwrap())
+        };
+        let at_rms = |names| Allowed { at_grc: false, services: &["ResourceManager"], names };
+        let at_grc =
+            |names| Allowed { at_grc: true, services: &["Coordinator", "Workflows"], names };
+        let resolver = Allowed { at_grc: true, services: &["Resolver"], names: "Resolve" };
+        vec![
+            ("a user", shown("grid", Role::User, "ulla"), at_grc(USER)),
+            ("a user of another domain", shown("south", Role::User, "ulla"), at_grc(USER)),
+            ("an auditor of grid", shown("grid", Role::Auditor, "ada"), at_grc(AUDITOR)),
+            ("an auditor of south", shown("south", Role::Auditor, "ada"), at_rms(RM_AUDITOR)),
+            ("an operator of south", shown("south", Role::Operator, "otto"), at_rms(RM_OPERATOR)),
+            ("the coordinator", shown("grid", Role::Coordinator, "grc"), at_rms(COORDINATOR)),
+            ("a resource manager", shown("south", Role::ResourceManager, "crm-A"), resolver),
+        ]
+    }
+}
+
+/// What is for somebody.
+#[derive(Clone, Copy)]
+pub(super) struct Allowed {
+    at_grc: bool,
+    services: &'static [&'static str],
+    names: &'static str,
+}
+
+impl Allowed {
+    /// Whether a method at a daemon is for it.
+    pub(super) fn has(&self, daemon: &str, path: &str) -> bool {
+        let (service, name) = path.rsplit_once('/').unwrap();
+        let service = service.trim_start_matches("/coalloc.v1.");
+        self.at_grc == (daemon == "grc")
+            && self.services.contains(&service)
+            && self.names.split_whitespace().any(|it| it == name)
     }
 }
