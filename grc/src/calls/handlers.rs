@@ -40,7 +40,10 @@ impl CoordinatorRpc for GrcService {
         let about = CallSubject("request", &id);
         let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
             Some(receipt) => receipt,
-            None => about.still(self.task_still(&id).await)?,
+            None => {
+                self.check_sees(&caller, "request", &id).await?;
+                about.still(self.task_still(&id).await)?
+            }
         };
         Ok(Response::new(v1::SubmitTaskResponse { task: Some(task) }))
     }
@@ -166,7 +169,10 @@ impl CoordinatorRpc for GrcService {
         let about = CallSubject("request", &id);
         let (reservation, fresh_plans) = match patient(about, whole).await? {
             Some(outcome) => outcome,
-            None => (about.still(self.still(&id).await)?, Vec::new()),
+            None => {
+                self.check_sees(&caller, "request", &id).await?;
+                (about.still(self.still(&id).await)?, Vec::new())
+            }
         };
         Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation), fresh_plans }))
     }
@@ -267,7 +273,10 @@ impl CoordinatorRpc for GrcService {
         let whole = async move { service.allocate_whole(wire).await };
         let (reservation, starts_tried) = match patient(about, whole).await? {
             Some(outcome) => outcome,
-            None => (about.still(self.still(&id).await)?, 0),
+            None => {
+                self.check_sees(&caller, "request", &id).await?;
+                (about.still(self.still(&id).await)?, 0)
+            }
         };
         Ok(Response::new(v1::AllocateResponse { reservation: Some(reservation), starts_tried }))
     }

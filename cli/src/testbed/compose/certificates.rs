@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use coalloc_common::Identity;
+use coalloc_net::identity::store::IdentityStore;
 use rustix::fs::{Gid, Uid, chown};
 use serde::{Deserialize, Serialize};
 
@@ -72,28 +73,40 @@ pub(super) fn run(args: &CertificatesArgs) -> Result<Answer, Failure> {
     }
     let now = SystemTime::now();
     let lasts = |(stem, identity, hosts): &(&String, Identity, Vec<HostName>)| {
-        let folder = IdentityFolder::at(&args.folder.join("identities").join(stem));
-        folder.owner().is_ok_and(|(owner, facts)| {
-            let (life, left) =
-                (facts.not_after.since(facts.not_before), facts.not_after.since(time_of(now)));
-            owner == *identity && facts.hosts == *hosts && left.saturating_mul(3) > life
-        })
+        let path = args.folder.join("identities").join(stem);
+        // The whole folder is read as a daemon reads it: a key that is missing is no identity.
+        let is_whole = IdentityStore::open(&path).is_ok();
+        is_whole
+            && IdentityFolder::at(&path).owner().is_ok_and(|(owner, facts)| {
+                let (life, left) =
+                    (facts.not_after.since(facts.not_before), facts.not_after.since(time_of(now)));
+                owner == *identity && facts.hosts == *hosts && left.saturating_mul(3) > life
+            })
     };
     let count = wanted.len();
-    if wanted.iter().all(lasts) {
-        return Ok(Answer::done(format!("the certificates of {count} identities last\n")));
-    }
-    let domains = wanted.iter().map(|(_, identity, _)| identity.domain.clone());
-    let mut certificates = Certificates::new(&args.folder, domains, LIFETIME)?;
-    for (stem, identity, hosts) in &wanted {
-        certificates.issue(stem, identity, hosts)?;
+    let last = wanted.iter().all(lasts);
+    if !last {
+        make(&args.folder, &wanted)?;
     }
     if let Some(owner) = args.owner {
+        // Also of what lasts: an earlier run may have been interrupted before this, or made without an owner.
         hand_over(&args.folder, owner).map_err(|error| {
             Failure::internal(format!("{}: changing owners: {error}", args.folder.display()))
         })?;
     }
-    Ok(Answer::done(format!("{count} certificates made; they last 30 days\n")))
+    Ok(Answer::done(match last {
+        true => format!("the certificates of {count} identities last\n"),
+        false => format!("{count} certificates made; they last 30 days\n"),
+    }))
+}
+
+fn make(folder: &Path, wanted: &[(&String, Identity, Vec<HostName>)]) -> Result<(), Failure> {
+    let domains = wanted.iter().map(|(_, identity, _)| identity.domain.clone());
+    let mut certificates = Certificates::new(folder, domains, LIFETIME)?;
+    for (stem, identity, hosts) in wanted {
+        certificates.issue(stem, identity, hosts)?;
+    }
+    Ok(())
 }
 
 /// Gives daemons' identities to the user `owner`, and the operator's and the authorities to the owner of the folder.

@@ -42,7 +42,10 @@ impl WorkflowsRpc for GrcService {
         let whole = async move { service.submit_workflow_whole(wire).await };
         let answer = match patient(about, whole).await? {
             Some(answer) => answer,
-            None => about.still(self.workflow_still(&id).await)?,
+            None => {
+                self.check_sees(&caller, "request", &id).await?;
+                about.still(self.workflow_still(&id).await)?
+            }
         };
         Ok(Response::new(answer))
     }
