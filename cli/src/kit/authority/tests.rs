@@ -111,6 +111,27 @@ fn a_certificate_states_one_identity_and_nothing_else() {
 }
 
 #[test]
+fn host_names_are_beside_the_one_identity() {
+    use x509_parser::extensions::GeneralName;
+    let texts = ["grc.north.example", "127.0.0.1", "::1"].map(str::to_owned);
+    let hosts = HostName::parse_all("hosts", &texts).unwrap();
+    let issued = north().issue_with_hosts(&grc(), &hosts, month()).unwrap();
+    parsed(&issued.certificate_pem, |certificate| {
+        let names = certificate.subject_alternative_name().unwrap().unwrap();
+        let six = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let expected = [
+            GeneralName::URI("spiffe://north.example/coalloc/coordinator/grc"),
+            GeneralName::DNSName("grc.north.example"),
+            GeneralName::IPAddress(&[127, 0, 0, 1]),
+            GeneralName::IPAddress(&six),
+        ];
+        assert_eq!(names.value.general_names, expected);
+    });
+    let certificate = only(&issued.certificate_pem);
+    assert_eq!((certificate.identity, certificate.hosts), (Ok(grc()), hosts));
+}
+
+#[test]
 fn only_daemons_can_be_connected_to() {
     let mut authority = north();
     for role in Role::ALL {

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use coalloc_common::Identity;
 use coalloc_net::identity::store::IdentityStore;
-use rustix::fs::{Gid, Uid, chown};
+use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::authority::folder::IdentityFolder;
@@ -55,6 +55,10 @@ pub(super) struct CertificatesArgs {
 /// # Errors
 /// When the folder is no testbed, or its files cannot be written.
 pub(super) fn run(args: &CertificatesArgs) -> Result<Answer, Failure> {
+    run_at(args, SystemTime::now())
+}
+
+fn run_at(args: &CertificatesArgs, now: SystemTime) -> Result<Answer, Failure> {
     let path = args.folder.join(IDENTITIES);
     let bad = |error: &dyn std::fmt::Display| {
         Failure::bad_input(format!("{}: {error}; `coalloc compose` writes it", path.display()))
@@ -71,7 +75,6 @@ pub(super) fn run(args: &CertificatesArgs) -> Result<Answer, Failure> {
         let hosts = HostName::parse_all(&format!("{stem}.hosts"), &one.hosts)?;
         wanted.push((stem, identity, hosts));
     }
-    let now = SystemTime::now();
     let lasts = |(stem, identity, hosts): &(&String, Identity, Vec<HostName>)| {
         let path = args.folder.join("identities").join(stem);
         // The whole folder is read as a daemon reads it: a key that is missing is no identity.
@@ -112,11 +115,20 @@ fn make(folder: &Path, wanted: &[(&String, Identity, Vec<HostName>)]) -> Result<
 /// Gives daemons' identities to the user `owner`, and the operator's and the authorities to the owner of the folder.
 fn hand_over(folder: &Path, owner: u32) -> std::io::Result<()> {
     let own = std::fs::metadata(folder)?;
-    let operator = folder.join(OPERATOR);
-    for top in [folder.join("authorities"), folder.join("identities")] {
-        give(&top, own.uid(), own.gid())?;
+    let (authorities, identities) = (folder.join("authorities"), folder.join("identities"));
+    for top in [&authorities, &identities] {
+        match top.symlink_metadata() {
+            Ok(it) if it.is_dir() => give(top, own.uid(), own.gid())?,
+            Ok(_) => {
+                return Err(std::io::Error::other(format!("{} is no folder", top.display())));
+            }
+            // While all certificates last, the authorities may be kept elsewhere.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && *top == authorities => {}
+            Err(error) => return Err(error),
+        }
     }
-    for entry in std::fs::read_dir(folder.join("identities"))? {
+    let operator = folder.join(OPERATOR);
+    for entry in std::fs::read_dir(&identities)? {
         let path = entry?.path();
         if path != operator {
             give(&path, owner, owner)?;
@@ -125,13 +137,18 @@ fn hand_over(folder: &Path, owner: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Changes the owner of a folder or file, and of everything in it.
+/// Changes the owner of a folder or file, and of everything in it. This runs as root, so links are not followed: they
+/// could lead to files outside of the testbed.
 fn give(path: &Path, uid: u32, gid: u32) -> std::io::Result<()> {
-    chown(path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-    if path.is_dir() {
+    let (uid_then, gid_then) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    chownat(CWD, path, uid_then, gid_then, AtFlags::SYMLINK_NOFOLLOW)?;
+    if path.symlink_metadata()?.is_dir() {
         for entry in std::fs::read_dir(path)? {
             give(&entry?.path(), uid, gid)?;
         }
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,6 +165,35 @@ fn a_renewed_identity_is_the_same_with_another_serial_number_and_key() {
 }
 
 #[test]
+fn host_names_of_daemons_are_shown_and_outlive_a_renewal() {
+    let folder = Folder::new();
+    let issue = "issue --ca @/ca --role";
+    folder.run(&format!("{issue} resource-manager --name n --out @/n --host n.example --host ::1"));
+    for renewal in [None, Some("renew --ca @/ca @/n")] {
+        renewal.map(|line| folder.run(line));
+        let shown = folder.run("show @/n");
+        assert!(shown.contains("n.example ::1\n"), "{shown}");
+        let json: Value = serde_json::from_str(&folder.run("show --json @/n")).unwrap();
+        let hosts = &json[0]["certificates"][0]["hosts"];
+        assert_eq!(*hosts, serde_json::json!(["n.example", "::1"]));
+    }
+    for role in ["user", "operator", "auditor"] {
+        let (exit, message) =
+            folder.refused(&format!("{issue} {role} --name x --out @/x --host a"));
+        assert_eq!(exit, Exit::BadInput, "{role}");
+        assert!(message.contains("only a coordinator or a resource manager"), "{message}");
+    }
+    let many = " --host a".repeat(limits::HOSTS_MAX + 1);
+    for (hosts, problem) in [(many.as_str(), "at most 16 host names"), (" --host *.a", "DNS name")]
+    {
+        let line = format!("{issue} coordinator --name x --out @/x{hosts}");
+        let (_, message) = folder.refused(&line);
+        assert!(message.contains(problem), "{message}");
+    }
+    assert!(!folder.path("x").exists());
+}
+
+#[test]
 fn nobody_becomes_somebody_else_by_a_folder_with_a_certificate_of_his_own() {
     let folder = Folder::new();
     folder.run("init --domain north.example --out @/fake");
