@@ -32,7 +32,7 @@ pub enum Disbelief {
     #[error("no certification authority of the domain {0} is believed here")]
     UnknownDomain(TrustDomain),
     /// The authorities of its domain do not vouch for it.
-    #[error("the certificate of {identity} is not valid: {reason}")]
+    #[error("the certificate of {identity} is not valid: {}", words(reason))]
     Invalid {
         /// The identity that it claims.
         identity: Identity,
@@ -47,6 +47,21 @@ pub enum Disbelief {
         /// Who answers.
         found: Identity,
     },
+}
+
+/// What is wrong with a certificate, for people. The library has only the names of its variants.
+fn words(reason: &webpki::Error) -> String {
+    let words = match reason {
+        webpki::Error::CertExpired { .. } => "it has ended",
+        webpki::Error::CertNotValidYet { .. } => "it is not valid yet",
+        webpki::Error::CertRevoked => "it was revoked",
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            "no authority that is believed for its domain has issued it"
+        }
+        webpki::Error::UnknownRevocationStatus => "no list says whether its issuer has revoked it",
+        _ => return reason.to_string(),
+    };
+    words.to_owned()
 }
 
 /// Why the folder of an identity cannot be used.

@@ -179,9 +179,11 @@ pub(super) fn alert(disbelief: &Disbelief) -> rustls::Error {
             webpki::Error::CertExpired { .. } => CertificateError::Expired,
             webpki::Error::CertNotValidYet { .. } => CertificateError::NotValidYet,
             webpki::Error::CertRevoked => CertificateError::Revoked,
-            webpki::Error::UnknownIssuer => CertificateError::UnknownIssuer,
+            // An authority of the same name with another key, say one that was made anew, is not ours either.
+            webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+                CertificateError::UnknownIssuer
+            }
             webpki::Error::UnknownRevocationStatus => CertificateError::UnknownRevocationStatus,
-            webpki::Error::InvalidSignatureForPublicKey => CertificateError::BadSignature,
             webpki::Error::RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
             _ => CertificateError::BadEncoding,
         },

@@ -21,6 +21,8 @@ use super::store::{CERTIFICATE, IdentityStore, KEY, TRUST};
 use super::trust::{Trust, Use};
 use super::*;
 
+mod times;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 struct Authority {
@@ -38,11 +40,16 @@ fn uri(text: &str) -> SanType {
 
 impl Authority {
     fn new(domain: &'static str) -> Self {
+        Self::of_length(domain, 0)
+    }
+
+    /// With at most so many authorities between it and a certificate.
+    fn of_length(domain: &'static str, length: u8) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, format!("CA of {domain}"));
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(length));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let pem = params.self_signed(&key).unwrap().pem();
         Self { domain, pem, issuer: Issuer::new(params, key) }
