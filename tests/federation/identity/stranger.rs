@@ -17,7 +17,8 @@ use rcgen::{
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{AlertDescription, ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -42,7 +43,12 @@ impl Show {
 }
 
 /// A certificate of an authority for whatever names.
-fn leaf(authority_pem: &str, authority_key: &str, uris: &[&Identity]) -> Show {
+pub(super) fn leaf(
+    authority_pem: &str,
+    authority_key: &str,
+    uris: &[&Identity],
+    used: ExtendedKeyUsagePurpose,
+) -> Show {
     let key = KeyPair::from_pem(authority_key).unwrap();
     let issuer = Issuer::from_ca_cert_pem(authority_pem, key).unwrap();
     let mut params = CertificateParams::default();
@@ -50,21 +56,12 @@ fn leaf(authority_pem: &str, authority_key: &str, uris: &[&Identity]) -> Show {
     let uri =
         |identity: &&Identity| SanType::URI(identity.to_string().as_str().try_into().unwrap());
     params.subject_alt_names = uris.iter().map(uri).collect();
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params.subject_alt_names.push(SanType::DnsName("localhost".try_into().unwrap()));
+    params.extended_key_usages = vec![used];
     params.use_authority_key_identifier_extension = true;
     let own = KeyPair::generate().unwrap();
     let certificate = params.signed_by(&own, &issuer).unwrap();
     Show::Certificate(certificate.pem(), own.serialize_pem())
-}
-
-/// A certificate that an authority issues for an identity of another domain.
-pub(super) fn foreign_leaf(authority_pem: &str, authority_key: &str, whose: &Identity) -> Show {
-    leaf(authority_pem, authority_key, &[whose])
-}
-
-/// A certificate with two identities.
-pub(super) fn two_uris(authority_pem: &str, authority_key: &str, both: [&Identity; 2]) -> Show {
-    leaf(authority_pem, authority_key, &both)
 }
 
 /// The paths of all methods that daemons serve.
@@ -73,6 +70,7 @@ pub(super) fn methods() -> Vec<String> {
         coalloc_proto::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
         tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
     ];
     let mut paths = Vec::new();
     for set in sets {
@@ -142,18 +140,40 @@ pub(super) async fn call(address: &str, show: &Show, path: &str) -> Code {
 
 /// The certificate that a server shows to a client that shows none.
 pub(super) async fn certificate_of(address: &str) -> Vec<u8> {
-    let config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(BelievesAll))
-        .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
     // In TLS 1.3 the client is done before the server judges it.
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let stream = TlsConnector::from(Arc::new(settings(None))).connect(name, stream).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
+/// The alert with which a server ends the handshake of a client; `None` when it ends it in another way, or not at all.
+pub(super) async fn alert_to(address: &str, show: &Show) -> Option<AlertDescription> {
+    let shown = match show {
+        Show::PlainText => return None,
+        Show::Nothing => None,
+        Show::Certificate(certificate, key) => Some((certificate, key)),
+    };
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(settings(shown))).connect(name, stream).await;
+    // Nothing is written here: what the server has not read when it closes would take its alert away.
+    let error = match stream {
+        Ok(mut stream) => stream.read_u8().await.err()?,
+        Err(error) => error,
+    };
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
+    }
+}
+
 fn tls(endpoint: &Endpoint, address: &str, shown: Option<(&String, &String)>) -> Channel {
+    let connector = Connector(Arc::new(settings(shown)), address.to_owned());
+    endpoint.connect_with_connector_lazy(connector)
+}
+
+fn settings(shown: Option<(&String, &String)>) -> ClientConfig {
     let config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(BelievesAll));
@@ -167,7 +187,7 @@ fn tls(endpoint: &Endpoint, address: &str, shown: Option<(&String, &String)>) ->
         }
     };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    endpoint.connect_with_connector_lazy(Connector(Arc::new(config), address.to_owned()))
+    config
 }
 
 struct Connector(Arc<ClientConfig>, String);

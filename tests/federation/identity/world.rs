@@ -14,9 +14,12 @@ use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use coalloc_proto::v1::workflows_client::WorkflowsClient;
+use rcgen::ExtendedKeyUsagePurpose;
+use rustls::AlertDescription as Alert;
 use tonic::transport::Channel;
 
-use super::stranger::{Show, certificate_of, foreign_leaf, two_uris};
+use super::stranger::{Show, certificate_of, leaf};
 use crate::harness::{Federation, RMS, Setup, eventually, pair};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -91,6 +94,10 @@ impl TlsWorld {
             let rival = if peer == "grc" { rival } else { "" };
             text = text.replace(&named, &(proven + rival));
         }
+        if name != "grc" {
+            // Workflows are planned on profiles.
+            text += "profiles: {coordinators: [grc]}\n";
+        }
         std::fs::write(path, text).unwrap();
     }
 
@@ -135,6 +142,10 @@ impl TlsWorld {
 
     pub(super) fn resolver(&self, dialer: &Dialer) -> ResolverClient<Channel> {
         ResolverClient::new(dialer.channel("grc", &self.address("grc")).unwrap())
+    }
+
+    pub(super) fn workflows(&self, dialer: &Dialer) -> WorkflowsClient<Channel> {
+        WorkflowsClient::new(dialer.channel("grc", &self.address("grc")).unwrap())
     }
 
     /// What is in the ledger of each daemon, byte by byte.
@@ -182,8 +193,8 @@ impl TlsWorld {
         std::fs::rename(draft, path).unwrap();
     }
 
-    /// Whoever shows nothing that is believed.
-    pub(super) fn nobodies(&mut self) -> Vec<(&'static str, Show)> {
+    /// Whoever shows nothing that is believed, and the alert that tells it so.
+    pub(super) fn nobodies(&mut self) -> Vec<(&'static str, Show, Option<Alert>)> {
         let (now, alice) = (SystemTime::now(), identity("grid", Role::User, "alice"));
         let grid = TrustDomain::parse("domain", "grid").unwrap();
         let mut unknown = Authority::create(&grid, now).unwrap();
@@ -204,22 +215,24 @@ impl TlsWorld {
         for daemon in RMS.iter().chain(&["grc"]) {
             self.revoke("grid", Role::Operator, "rita", daemon);
         }
+        let client = ExtendedKeyUsagePurpose::ClientAuth;
+        let of_grid =
+            |uris: &[&Identity], used: &_| leaf(&grid_pem, &grid_key, uris, Clone::clone(used));
+        let of_south = |whose: &Identity| leaf(&south_pem, &south_key, &[whose], client.clone());
+        let for_servers = of_grid(&[&operator], &ExtendedKeyUsagePurpose::ServerAuth);
+        let (issued, unknown) = (Show::issued(&unknown), Some(Alert::UnknownCA));
         vec![
-            ("plain text", Show::PlainText),
-            ("nothing", Show::Nothing),
-            ("a certificate of an unknown authority", Show::issued(&unknown)),
-            (
-                "our identity by another domain's authority",
-                foreign_leaf(&south_pem, &south_key, &grc),
-            ),
-            (
-                "an operator by another domain's authority",
-                foreign_leaf(&south_pem, &south_key, &operator),
-            ),
-            ("an expired certificate", expired),
-            ("a certificate of tomorrow", future),
-            ("a revoked certificate", shown),
-            ("two identities", two_uris(&grid_pem, &grid_key, [&operator, &grc])),
+            ("plain text", Show::PlainText, None),
+            ("nothing", Show::Nothing, Some(Alert::CertificateRequired)),
+            ("a certificate of an unknown authority", issued, unknown),
+            ("our identity by another domain's authority", of_south(&grc), unknown),
+            ("an operator by another domain's authority", of_south(&operator), unknown),
+            ("an expired certificate", expired, Some(Alert::CertificateExpired)),
+            ("a certificate of tomorrow", future, Some(Alert::CertificateExpired)),
+            ("a revoked certificate", shown, Some(Alert::CertificateRevoked)),
+            ("two identities", of_grid(&[&operator, &grc], &client), Some(Alert::BadCertificate)),
+            ("no identity", of_grid(&[], &client), Some(Alert::BadCertificate)),
+            ("a server's certificate", for_servers, Some(Alert::UnsupportedCertificate)),
         ]
     }
 
