@@ -273,7 +273,7 @@ impl ConnectionPlace {
         };
         let heard = tokio::select! {
             biased;
-            heard = greet(stream, tls) => heard,
+            heard = self.greet(stream, tls) => heard,
             () = crowded => Err(Some(Cause::Crowded)),
             () = tokio::time::sleep(self.gate.patience) => Err(Some(Cause::Silent)),
         };
@@ -296,6 +296,27 @@ impl ConnectionPlace {
         }
         Some(heard)
     }
+
+    /// Does the TLS handshake, if there has to be one, and reads the opening bytes.
+    async fn greet(
+        &self,
+        stream: BoxStream,
+        tls: Option<&TlsServer>,
+    ) -> Result<Heard, Option<Cause>> {
+        let (mut stream, client) = match tls {
+            None => (stream, None),
+            Some(tls) => tls.accept(stream).await.map_err(|error| {
+                tracing::debug!(%error, "a TLS handshake failed");
+                // A client that has gone, or only looks whether anybody listens, does not count.
+                (error.kind() == std::io::ErrorKind::InvalidData).then_some(Cause::Handshake)
+            })?,
+        };
+        if client.is_some() {
+            self.gate.with(|state| state.table.prove(self.id));
+        }
+        let first = listen(&mut stream).await?;
+        Ok(Heard { stream, first, client })
+    }
 }
 
 impl Drop for ConnectionPlace {
@@ -307,20 +328,6 @@ impl Drop for ConnectionPlace {
         });
         gate.changed.notify_one();
     }
-}
-
-/// Does the TLS handshake, if there has to be one, and reads the opening bytes.
-async fn greet(stream: BoxStream, tls: Option<&TlsServer>) -> Result<Heard, Option<Cause>> {
-    let (mut stream, client) = match tls {
-        None => (stream, None),
-        Some(tls) => tls.accept(stream).await.map_err(|error| {
-            tracing::debug!(%error, "a TLS handshake failed");
-            // A client that has gone, or only looks whether anybody listens, does not count.
-            (error.kind() == std::io::ErrorKind::InvalidData).then_some(Cause::Handshake)
-        })?,
-    };
-    let first = listen(&mut stream).await?;
-    Ok(Heard { stream, first, client })
 }
 
 /// Reads the opening bytes of a connection. An error without a cause means that the client has gone.

@@ -104,6 +104,8 @@ impl Phase {
 struct Entry {
     peer: Peer,
     phase: Phase,
+    /// Whether a certificate has proven who it is.
+    is_proven: bool,
     /// Silent: when it was accepted. Otherwise: when anything of its calls was last received or sent.
     since: Instant,
     /// Active calls: their request has arrived whole, and their answer has not begun.
@@ -168,10 +170,18 @@ impl Table {
     /// Adds a connection that was accepted.
     pub(super) fn enter(&mut self, peer: Peer, now: Instant) -> Id {
         self.last += 1;
-        let entry = Entry { peer, phase: Phase::Silent, since: now, at_work: 0, answering: 0 };
+        let (phase, is_proven) = (Phase::Silent, false);
+        let entry = Entry { peer, phase, is_proven, since: now, at_work: 0, answering: 0 };
         self.entries.insert(self.last, entry);
         self.add(peer, Phase::Silent);
         self.last
+    }
+
+    /// Notes that a certificate has proven who a connection is. Strangers of the same address go before it.
+    pub(super) fn prove(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.is_proven = true;
+        }
     }
 
     /// Removes a connection that has ended.
@@ -182,8 +192,8 @@ impl Table {
     }
 
     /// The connection that has to go before another one is accepted. This is the oldest silent one of the
-    /// address with the most silent ones, once it has had the time to speak; or one that is being closed
-    /// already.
+    /// address with the most silent ones, once it has had the time to speak, and one that has proven who it is only
+    /// if all of them have; or one that is being closed already.
     pub(super) fn surplus(&self) -> Option<Surplus> {
         let cut = || self.of(Phase::Cut).next().map(|(&id, _)| Surplus { id, due: None });
         if self.count(Phase::Cut) > limits::CUT_MAX {
@@ -196,7 +206,9 @@ impl Table {
             return None;
         }
         // Numbers grow with time, so the first is the oldest.
-        let (&id, oldest) = self.of(Phase::Silent).find(|(_, entry)| entry.peer == peer)?;
+        let mut own = self.of(Phase::Silent).filter(|(_, entry)| entry.peer == peer);
+        let (&id, oldest) =
+            own.clone().find(|(_, entry)| !entry.is_proven).or_else(|| own.next())?;
         Some(Surplus { id, due: Some(oldest.since + limits::SILENT_MIN.to_std()) })
     }
 
@@ -277,7 +289,7 @@ impl Table {
         }
     }
 
-    fn of(&self, phase: Phase) -> impl Iterator<Item = (&Id, &Entry)> {
+    fn of(&self, phase: Phase) -> impl Iterator<Item = (&Id, &Entry)> + Clone {
         self.entries.iter().filter(move |(_, entry)| entry.phase == phase)
     }
 
@@ -309,5 +321,25 @@ impl Table {
                 self.peers.remove(&(peer, phase));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_go_before_whoever_has_proven_who_it_is() {
+        let bounds = Bounds { silent: 3, silent_per_peer: 2, ..Bounds::for_files(None) };
+        let (mut table, now) = (Table::new(bounds), Instant::now());
+        let peer = Peer(IpAddr::from([127, 0, 0, 1]));
+        let ids = [(); 3].map(|()| table.enter(peer, now));
+        let goes = |table: &Table| table.surplus().map(|surplus| surplus.id);
+        assert_eq!(goes(&table), Some(ids[0]), "the oldest");
+        table.prove(ids[0]);
+        assert_eq!(goes(&table), Some(ids[1]), "the oldest stranger");
+        // A certificate does not buy more places.
+        ids.iter().for_each(|&id| table.prove(id));
+        assert_eq!(goes(&table), Some(ids[0]), "the oldest of all");
     }
 }
