@@ -613,7 +613,8 @@ pub const IDENTITY_POLL: Span = Span::from_secs(5);
 pub const IDENTITY_LOOK: Span = Span::from_secs(60);
 /// Shortest time between two warnings that a certificate ends soon.
 pub const IDENTITY_WARNING_PAUSE: Span = Span::from_secs(3_600);
-/// How long a TLS handshake may take, at either end. It takes a millisecond of work and two round trips.
+/// How long a client waits for a TLS handshake, which takes a millisecond of work and two round trips. A server gives
+/// it [`SILENT_PATIENCE`], as it gives every connection that has not spoken.
 pub const HANDSHAKE_PATIENCE: Span = Span::from_secs(2);
 /// Age at which a server closes a connection that is proven by a certificate, once its calls are done: with a new
 /// connection both ends judge each other anew.

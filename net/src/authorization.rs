@@ -105,7 +105,7 @@ impl Caller {
     /// INTERNAL when the request has not passed the layer.
     pub fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
         let caller = request.extensions().get::<Self>().cloned();
-        caller.ok_or_else(|| status::internal("a call has come round the authorization"))
+        caller.ok_or_else(|| status::internal("a call has bypassed the authorization"))
     }
 
     fn is(&self, party: Party) -> bool {

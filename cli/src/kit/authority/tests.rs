@@ -1,3 +1,5 @@
+//! Authorities and identities: what is issued, kept, renewed and revoked, read back from the files.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

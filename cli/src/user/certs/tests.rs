@@ -1,3 +1,5 @@
+//! The subcommands of `coalloc certs`, on folders of a temporary place.
+
 use std::fs;
 
 use clap::Parser;
