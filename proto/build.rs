@@ -12,6 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "coalloc/v1/files.proto",
         "coalloc/v1/tasks.proto",
         "coalloc/v1/workflows.proto",
+        "coalloc/v1/ledgers.proto",
     ];
     println!("cargo::rerun-if-changed=coalloc");
     let descriptors = protox::compile(files, ["."])?;

@@ -603,6 +603,21 @@ pub const HOST_NAME_LEN_MAX: usize = 253;
 pub const HOSTS_MAX: usize = 16;
 /// Most bytes of one file of an identity: a certificate takes 1 kB, and a list of 20,000 revoked ones 1 MB.
 pub const IDENTITY_FILE_BYTES_MAX: u64 = 4 << 20;
+/// Most bytes of a request for a signed tip: its challenge has at most [`TIP_CHALLENGE_BYTES_MAX`].
+pub const TIP_MESSAGE_MAX_BYTES: usize = 1_024;
+/// Most bytes of the challenge in a signed tip: 16 random ones are never chosen twice.
+pub const TIP_CHALLENGE_BYTES_MAX: usize = 32;
+/// Most bytes of the statement in a signed tip: its longest texts, an identity and a name, take 1 kB together.
+pub const TIP_STATEMENT_BYTES_MAX: usize = 4_096;
+/// Most certificates of a signed tip: deeper than any chain of authorities that is in use.
+pub const TIP_CERTIFICATES_MAX: usize = 8;
+/// Most bytes of one certificate of a signed tip: one with 16 long host names takes 6 kB.
+pub const TIP_CERTIFICATE_BYTES_MAX: usize = 16 << 10;
+/// Most bytes of the signature of a tip: one by an RSA key of 8,192 bits.
+pub const TIP_SIGNATURE_BYTES_MAX: usize = 1_024;
+/// Most bytes of a line in a file of signed tips: the largest tip in base64, and what is around it. Longer lines are
+/// not read into memory.
+pub const EVIDENCE_LINE_BYTES_MAX: usize = 256 << 10;
 /// Most domains that a daemon believes. Every certificate is checked against one of them only.
 pub const TRUST_DOMAINS_MAX: usize = 1_024;
 /// How often a daemon looks whether the files of its identity have changed. With [`IDENTITY_LOOK`] a peer that was

@@ -8,6 +8,7 @@ use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
+use coalloc_net::tips::service::LedgersService;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
 use tonic::service::Routes;
 
@@ -71,6 +72,8 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     federation.watch();
     pictures.watch();
     reconciler.watch();
+    let ledgers =
+        LedgersService::new(node.handle.clone(), &ledger_id, "grc", name, &config.daemon.security);
     let service = GrcService {
         name: config.name.to_string(),
         pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
@@ -88,11 +91,16 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     tokio::spawn(async move { reports.follow_reports().await });
     let mut routes = Routes::new(server::coordinator(service.clone()))
         .add_service(server::workflows(service.clone()))
-        .add_service(server::resolver(service.clone()));
+        .add_service(server::resolver(service.clone()))
+        .add_service(server::ledgers(ledgers));
     let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
     tracing::info!(%grc, %listen, rms, "serving");
-    let mut services =
-        vec!["coalloc.v1.Coordinator", "coalloc.v1.Workflows", "coalloc.v1.Resolver"];
+    let mut services = vec![
+        "coalloc.v1.Coordinator",
+        "coalloc.v1.Workflows",
+        "coalloc.v1.Resolver",
+        "coalloc.v1.Ledgers",
+    ];
     if let Some(config) = config.upward.clone() {
         let upward = ParentService { config, service };
         routes = routes.add_service(server::resource_manager(upward));

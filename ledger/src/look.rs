@@ -83,6 +83,20 @@ pub fn look(
     Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live })
 }
 
+/// The meta data of a ledger: whose it is, and its ids. Nothing else of it is read.
+///
+/// # Errors
+/// [`LedgerError`] when it is not a ledger, or its meta data are damaged.
+pub fn summary(path: &Path) -> Result<LedgerSummary, LedgerError> {
+    fs::metadata(path).map_err(io(path, "opening"))?;
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    inspect::header(path)?;
+    let place = LedgerSource::of(path)?;
+    let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
+    let meta = inspect::read_meta(&connection);
+    inspect::from_meta(path, &meta.map_err(|source| inspect::unreadable_meta(path, source))?)
+}
+
 /// Checks the write-ahead log of a ledger that nobody seems to have open. A node in another container cannot be
 /// seen from here, and its log may change while it is read. Real damage is found at every check.
 fn check_log(path: &Path) -> Result<Option<Unfinished>, LedgerError> {

@@ -162,7 +162,8 @@ pub(crate) fn accept(ledger: &Path, tip: &Tip) -> io::Result<()> {
 }
 
 /// The tip of a ledger without records.
-pub(crate) fn genesis(ledger_id: &str) -> Tip {
+#[must_use]
+pub fn genesis(ledger_id: &str) -> Tip {
     Tip { ledger_id: ledger_id.to_owned(), sequence: 0, hash: chain::genesis(ledger_id) }
 }
 

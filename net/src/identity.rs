@@ -92,4 +92,4 @@ impl IdentityError {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -17,7 +17,8 @@
 //!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
 //!
 //! * [`identity`]: who is at the other end of a connection. [`authorization`]: who may make which call. A daemon
-//!   without an identity serves in plain text, on loopback only.
+//!   without an identity serves in plain text, on loopback only. [`tips`]: what a daemon says, with its key, of the end
+//!   of its ledger.
 
 mod allocator;
 pub mod authorization;
@@ -36,6 +37,7 @@ pub mod resource_manager;
 pub mod server;
 pub mod status;
 pub mod telemetry;
+pub mod tips;
 pub mod tokens;
 pub mod traces;
 pub mod turn;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use coalloc_common::{DiskSpace, Now, limits};
 use coalloc_ledger::owner::{Owner, PostError};
 use coalloc_ledger::sqlite::SqliteLedger;
+use coalloc_ledger::tip::Tip;
 use coalloc_ledger::{Identity, Ledger};
 use coalloc_protocol::message::Token;
 use coalloc_protocol::{Core, Log};
@@ -329,6 +330,14 @@ where
         events: E,
     ) -> Result<Watch<E::Message>, Status> {
         self.feed.watch(self.clone(), token, events).await
+    }
+
+    /// The number and hash of the ledger's last durable record, and the id with which its chain begins.
+    ///
+    /// # Errors
+    /// DATA_LOSS when the ledger cannot be read.
+    pub async fn tip(&self) -> Result<Tip, Status> {
+        self.feed.tip(&self.host).await
     }
 
     /// A place among the watchers, without a stream of records.

@@ -341,6 +341,13 @@ pub fn workflows<S: v1::workflows_server::Workflows>(
         .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
 }
 
+/// The Ledgers service over `service`, with its message limits.
+pub fn ledgers<S: v1::ledgers_server::Ledgers>(service: S) -> v1::ledgers_server::LedgersServer<S> {
+    v1::ledgers_server::LedgersServer::new(service)
+        .max_decoding_message_size(limits::TIP_MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
+}
+
 /// The Resolver service over `service`, with its message limits.
 pub fn resolver<S: v1::resolver_server::Resolver>(
     service: S,

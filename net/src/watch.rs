@@ -28,6 +28,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coalloc_common::{DiskSpace, InvalidField, limits};
+use coalloc_ledger::tip::Tip as LedgerTip;
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
 use coalloc_protocol::{Core, Log};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -224,6 +225,19 @@ impl<R: 'static> Feed<R> {
         (DurableMark(durable), feed)
     }
 
+    /// See [`Handle::tip`].
+    pub(crate) async fn tip(&self, host: &Host) -> Result<LedgerTip, Status> {
+        let readers = Arc::clone(&self.readers);
+        let (ledger_id, sequence) = (self.ledger_id.to_string(), self.durable.get());
+        blocking(host, move || {
+            // The file may have records that nobody has announced yet; this one is durable.
+            let hash = readers().and_then(|mut reader| reader.hash(sequence)).map_err(broken)?;
+            let missing = || status::internal("the ledger lacks its last durable record");
+            Ok(LedgerTip { ledger_id, sequence, hash: hash.ok_or_else(missing)? })
+        })
+        .await
+    }
+
     /// Ends every watch, and refuses new ones.
     pub(crate) fn end(&self) {
         self.end.send_replace(true);
@@ -352,11 +366,11 @@ fn crowded() -> Status {
     ))
 }
 
-/// A ledger that cannot be read ends only this watch. The owner finds out by itself if it has the same
+/// A ledger that cannot be read ends only this call or watch. The owner finds out by itself if it has the same
 /// trouble.
 fn broken(error: coalloc_ledger::LedgerError) -> Status {
     let text = chain_text(&error);
-    tracing::error!(text, "a watch cannot read the ledger");
+    tracing::error!(text, "a call cannot read the ledger");
     Status::new(Code::DataLoss, text)
 }
 

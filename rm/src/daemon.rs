@@ -11,6 +11,7 @@ use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::{LogFormat, Telemetry};
+use coalloc_net::tips::service::LedgersService;
 use coalloc_proto::file::FileError;
 use coalloc_proto::v1::DescribeResponse;
 use coalloc_protocol::participant::{Participant, ParticipantRecord};
@@ -67,9 +68,17 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);
     let started = Some(convert::time_to_wire(node.handle.now().wall));
+    let ledgers = LedgersService::new(
+        node.handle.clone(),
+        &ledger_id,
+        kind,
+        config.name.as_str(),
+        &config.daemon.security,
+    );
     let description = DescribeResponse { ledger_id, started, ..config.description };
     let service = RmService::new(node.handle.clone(), description, publisher);
-    let routes = Routes::new(server::resource_manager(service));
+    let routes =
+        Routes::new(server::resource_manager(service)).add_service(server::ledgers(ledgers));
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
     let access = config.daemon.security.access(
@@ -82,7 +91,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         // A watch stream never ends by itself.
         node.handle.end_watches();
     };
-    let services = ["coalloc.v1.ResourceManager"];
+    let services = ["coalloc.v1.ResourceManager", "coalloc.v1.Ledgers"];
     server::serve(listener, access, routes, &services, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;

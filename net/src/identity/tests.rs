@@ -25,21 +25,21 @@ mod times;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-struct Authority {
+pub(crate) struct Authority {
     domain: &'static str,
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate and its key, as PEM.
-struct Leaf(String, String);
+pub(crate) struct Leaf(pub(crate) String, pub(crate) String);
 
-fn uri(text: &str) -> SanType {
+pub(crate) fn uri(text: &str) -> SanType {
     SanType::URI(text.try_into().unwrap())
 }
 
 impl Authority {
-    fn new(domain: &'static str) -> Self {
+    pub(crate) fn new(domain: &'static str) -> Self {
         Self::of_length(domain, 0)
     }
 
@@ -65,7 +65,12 @@ impl Authority {
         self.leaf_from(names, serial, valid.map(day))
     }
 
-    fn leaf_from(&self, names: Vec<SanType>, serial: u64, valid: [SystemTime; 2]) -> Leaf {
+    pub(crate) fn leaf_from(
+        &self,
+        names: Vec<SanType>,
+        serial: u64,
+        valid: [SystemTime; 2],
+    ) -> Leaf {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -76,12 +81,12 @@ impl Authority {
         Leaf(params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    fn of(&self, identity: &str) -> Leaf {
+    pub(crate) fn of(&self, identity: &str) -> Leaf {
         self.leaf(vec![uri(identity)], 7, [-1, 1])
     }
 
     /// The list with these serial numbers.
-    fn revoked(&self, serials: &[u64]) -> String {
+    pub(crate) fn revoked(&self, serials: &[u64]) -> String {
         let now = SystemTime::now();
         let one = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
@@ -101,7 +106,7 @@ impl Authority {
     }
 }
 
-fn folder(leaf: &Leaf, believed: &[&Authority]) -> TempDir {
+pub(crate) fn folder(leaf: &Leaf, believed: &[&Authority]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &Path, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     std::fs::create_dir(folder.path().join(TRUST)).unwrap();
@@ -113,7 +118,7 @@ fn folder(leaf: &Leaf, believed: &[&Authority]) -> TempDir {
     folder
 }
 
-fn der(leaf: &Leaf) -> CertificateDer<'static> {
+pub(crate) fn der(leaf: &Leaf) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(leaf.0.as_bytes()).unwrap()
 }
 

@@ -118,6 +118,39 @@ impl Trust {
             .map_err(|reason| Disbelief::Invalid { identity: owner.identity.clone(), reason })?;
         Ok(owner)
     }
+
+    /// Who the owner of a certificate is, if the authorities of the owner's domain vouched for it at a time in the past.
+    /// A certificate that was revoked later was good then.
+    ///
+    /// # Errors
+    /// [`Disbelief`].
+    pub fn verify_past(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        used: Use,
+        at: UnixTime,
+    ) -> Result<CertificateOwner, Disbelief> {
+        let strict = self.verify(certificate, intermediates, used, at);
+        let Err(Disbelief::Invalid { identity, reason: webpki::Error::CertRevoked }) = strict
+        else {
+            return strict;
+        };
+        let owner = CertificateOwner::read(certificate)?;
+        let chain = std::iter::once(certificate).chain(intermediates);
+        // `verify` has found the domain.
+        let without_lists = self.domains.get(&identity.domain).map(|trusted| {
+            if trusted.were_revoked(chain, at)? {
+                return Err(webpki::Error::CertRevoked);
+            }
+            trusted.verify_with(&[], certificate, intermediates, used, at)
+        });
+        match without_lists {
+            Some(Ok(())) => Ok(owner),
+            Some(Err(reason)) => Err(Disbelief::Invalid { identity, reason }),
+            None => Err(Disbelief::UnknownDomain(identity.domain)),
+        }
+    }
 }
 
 impl TrustedDomain {
@@ -128,11 +161,41 @@ impl TrustedDomain {
         used: Use,
         now: UnixTime,
     ) -> Result<(), webpki::Error> {
-        let parsed = EndEntityCert::try_from(certificate)?;
         let lists: Vec<&CertRevocationList<'_>> = self.revocations.iter().collect();
+        self.verify_with(&lists, certificate, intermediates, used, now)
+    }
+
+    /// Whether a list says of any of these certificates that it was revoked at a time or before.
+    fn were_revoked<'a>(
+        &self,
+        chain: impl Iterator<Item = &'a CertificateDer<'a>>,
+        at: UnixTime,
+    ) -> Result<bool, webpki::Error> {
+        for certificate in chain {
+            let parsed = EndEntityCert::try_from(certificate)?;
+            for list in self.revocations.iter().filter(|list| list.issuer() == parsed.issuer()) {
+                let revoked = list.find_serial(parsed.serial())?;
+                if revoked.is_some_and(|revoked| revoked.revocation_date.as_secs() <= at.as_secs())
+                {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn verify_with(
+        &self,
+        lists: &[&CertRevocationList<'_>],
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        used: Use,
+        now: UnixTime,
+    ) -> Result<(), webpki::Error> {
+        let parsed = EndEntityCert::try_from(certificate)?;
         // Without a list nothing is revoked. With one, the defaults are the strict ones: the whole chain, and a
         // certificate of which no list tells is refused.
-        let revocation = webpki::RevocationOptionsBuilder::new(&lists).ok().map(|it| it.build());
+        let revocation = webpki::RevocationOptionsBuilder::new(lists).ok().map(|it| it.build());
         let usage = match used {
             Use::Client => KeyUsage::client_auth(),
             Use::Server => KeyUsage::server_auth(),
@@ -153,7 +216,7 @@ impl TrustedDomain {
 }
 
 /// The signatures that are understood.
-pub(super) fn algorithms() -> WebPkiSupportedAlgorithms {
+pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
     rustls::crypto::ring::default_provider().signature_verification_algorithms
 }
 

@@ -271,11 +271,10 @@ impl TlsWorld {
     pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
         const USER: &str = "Allocate Get List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch \
                             GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
-        const AUDITOR: &str = "Get GetWorkflow List ListDifferences ReadPicture Watch";
+        const AUDITOR: &str = "Get GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
-            "Describe FindServers ListBookings QueryAvailability WatchBookings";
-        const RM_OPERATOR: &str =
-            "Abort Describe FindServers ListBookings QueryAvailability Release WatchBookings";
+            "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
+        const RM_OPERATOR: &str = "Abort Describe FindServers ListBookings QueryAvailability Release SignTip WatchBookings";
         const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers Hold QueryAvailability Release \
                                    WatchProfiles";
         let mut shown = |domain: &str, role, name| {
@@ -283,9 +282,10 @@ impl TlsWorld {
             let authority = self.authorities.get_mut(domain).unwrap();
             Show::issued(&authority.issue(&identity(domain, role, name), valid).unwrap())
         };
-        let at_rms = |names| Allowed { at_grc: false, services: &["ResourceManager"], names };
-        let at_grc =
-            |names| Allowed { at_grc: true, services: &["Coordinator", "Workflows"], names };
+        let rms: &[_] = &["ResourceManager", "Ledgers"];
+        let grcs: &[_] = &["Coordinator", "Workflows", "Ledgers"];
+        let at_rms = |names| Allowed { at_grc: false, services: rms, names };
+        let at_grc = |names| Allowed { at_grc: true, services: grcs, names };
         let resolver = Allowed { at_grc: true, services: &["Resolver"], names: "Resolve" };
         vec![
             ("a user", shown("grid", Role::User, "ulla"), at_grc(USER)),
