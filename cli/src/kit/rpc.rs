@@ -10,6 +10,7 @@ use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use coalloc_proto::v1::ledgers_client::LedgersClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_proto::v1::workflows_client::WorkflowsClient;
 use tonic::transport::Channel;
@@ -48,10 +49,15 @@ impl IdentityArgs {
     /// # Errors
     /// When the folder has no identity in force.
     pub fn dialer(&self) -> Result<Dialer, Failure> {
-        let from_env = || std::env::var_os("COALLOC_IDENTITY").filter(|text| !text.is_empty());
-        let folder = self.identity.clone().or_else(|| from_env().map(PathBuf::from));
-        let Some(folder) = folder else { return Ok(Dialer::plain_text()) };
+        let Some(folder) = self.folder() else { return Ok(Dialer::plain_text()) };
         dialer_of(&folder)
+    }
+
+    /// The folder that the flag or the environment names.
+    #[must_use]
+    pub fn folder(&self) -> Option<PathBuf> {
+        let from_env = || std::env::var_os("COALLOC_IDENTITY").filter(|text| !text.is_empty());
+        self.identity.clone().or_else(|| from_env().map(PathBuf::from))
     }
 }
 
@@ -222,6 +228,15 @@ pub fn resource_manager(
     address: &str,
 ) -> Result<ResourceManagerClient<Channel>, Failure> {
     let client = ResourceManagerClient::new(dialer.channel("address", address)?);
+    Ok(client.max_decoding_message_size(limits::ANSWER_MAX_BYTES))
+}
+
+/// A client of any daemon for signed tips of its ledger; it connects on the first call.
+///
+/// # Errors
+/// When the address is not host:port.
+pub fn ledgers(dialer: &Dialer, address: &str) -> Result<LedgersClient<Channel>, Failure> {
+    let client = LedgersClient::new(dialer.channel("address", address)?);
     Ok(client.max_decoding_message_size(limits::ANSWER_MAX_BYTES))
 }
 

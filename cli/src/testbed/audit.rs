@@ -6,9 +6,13 @@
 //! clients were told, and `reported` compares it with the daemons' answers (I6, I8); [`report`] shows the
 //! result.
 //!
-//! Ledgers, metrics, logs and the code that the daemons count with are deliberately not used. An audit
+//! With `--evidence` it does something else instead: it gathers signed tips of the ledgers, and verifies them against the
+//! ledgers ([`evidence`]).
+//!
+//! Without that, ledgers, metrics, logs and the code that the daemons count with are deliberately not used. An audit
 //! needs nothing but addresses. `coalloc demo` ends with the same rules.
 
+pub mod evidence;
 pub mod hear;
 pub mod journal;
 pub mod report;
@@ -26,6 +30,7 @@ use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
+use crate::kit::when::Length;
 use crate::testbed::local::layout;
 pub use hear::{FederationReport, Places, hear};
 pub use testimony::{Lower, Testimony};
@@ -42,12 +47,22 @@ pub use violation::{Check, Violation};
 /// The audit waits until the federation is at rest. It never is while requests are being made; the exit
 /// code is then 4. A violation gives exit code 1, and names invariant, transaction, resource manager, what
 /// was expected and what was found.
+///
+/// With --evidence an auditor proves instead that no ledger was changed or cut: `--evidence DIR` fetches the
+/// tip of every daemon's ledger (number and hash of the last record, signed by the daemon), verifies it, and
+/// stores it in DIR. `--evidence DIR --ledger FILE` verifies all stored tips against the ledgers, without
+/// asking anybody: every signature, that its signer was believed at that time, and that the ledger still has
+/// that hash at that record. Exit code 1: something contradicts; 4: a ledger has no evidence; 5: a daemon
+/// gave no tip.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc audit\n  \
     coalloc audit --grc 10.0.0.1:7000,10.0.0.2:7000 --journal told.jsonl\n  \
     coalloc audit --dir /tmp/elgl --json\n  \
-    coalloc audit --grc 127.0.0.1:7000 --rm 127.0.0.1:7101,127.0.0.1:7102")]
+    coalloc audit --grc 127.0.0.1:7000 --rm 127.0.0.1:7101,127.0.0.1:7102\n  \
+    coalloc audit --evidence tips --every 1h --identity ada        gather signed tips, until a signal\n  \
+    coalloc audit --evidence tips --ledger crm-A.ledger,nrm.ledger  verify them against ledgers\n  \
+    coalloc audit --evidence tips --offline                        verify them against each other")]
 pub struct AuditArgs {
     /// The coordinators' host:port; their child coordinators are found [default: $COALLOC_GRC, or
     /// 127.0.0.1:7000]
@@ -65,6 +80,19 @@ pub struct AuditArgs {
     /// What clients were told: one JSON object per line, see the guide
     #[arg(long, value_name = "FILE")]
     journal: Vec<PathBuf>,
+    /// Folder of signed tips: fetch them from all daemons, verify and store them; with --ledger or --offline,
+    /// verify those that are stored
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "patience"])]
+    evidence: Option<PathBuf>,
+    /// Fetch signed tips again and again, like 1h; a signal ends it
+    #[arg(long, value_name = "TIME", requires = "evidence")]
+    every: Option<Length>,
+    /// Verify the stored tips against these ledgers, or copies of them; no daemon is asked
+    #[arg(long, value_name = "FILE", value_delimiter = ',', requires = "evidence", conflicts_with_all = ["grc", "rm", "every"])]
+    ledger: Vec<PathBuf>,
+    /// Verify the stored tips against each other; no daemon is asked
+    #[arg(long, requires = "evidence", conflicts_with_all = ["grc", "rm", "every"])]
+    offline: bool,
     /// How long to wait until nothing moves any more, in seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     patience: u64,
@@ -112,6 +140,9 @@ impl Audit {
 /// # Errors
 /// When the journal cannot be read, or a daemon does not answer.
 pub async fn run(args: &AuditArgs) -> Result<Answer, Failure> {
+    if let Some(folder) = &args.evidence {
+        return evidence::run(args, folder).await;
+    }
     let mut entries = Vec::new();
     for path in &args.journal {
         entries.extend(journal::read(path)?);
@@ -133,7 +164,9 @@ impl AuditArgs {
             Some(folder) => Places::of_folder(folder)?,
             None => Places { coordinators: self.grc.clone(), ..Places::default() },
         };
-        if places.coordinators.is_empty() {
+        // Tips are each daemon's own: whoever wants those of some resource managers only needs no coordinator.
+        let needs_none = self.evidence.is_some() && !self.rm.is_empty();
+        if places.coordinators.is_empty() && !needs_none {
             places.coordinators.push(GrcArgs::default().address());
         }
         places.managers.extend(self.rm.iter().cloned());

@@ -98,7 +98,7 @@ pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
 }
 
 /// What is wrong, with the exit code for this kind of error.
-fn failure(error: &LedgerError) -> Failure {
+pub(crate) fn failure(error: &LedgerError) -> Failure {
     let exit = match error {
         LedgerError::ChainBroken { .. }
         | LedgerError::Damaged { .. }
