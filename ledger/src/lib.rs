@@ -42,7 +42,8 @@
 //!   the record. So does a write-ahead log that is damaged before its last transaction.
 //! * A ledger whose tail is missing is a sound, shorter chain. This happens when an old backup was put back (F11),
 //!   when the `-wal` file was deleted after a crash, or when the very last transaction has rotted. The tip, a file
-//!   beside the ledger, reveals it ([`tip`]), unless the tip was put back as well.
+//!   beside the ledger, reveals it ([`tip`]), unless the tip was put back as well. A whole new chain is sound, too.
+//!   Against both, an auditor keeps tips that the node has signed (`coalloc audit --evidence`).
 //! * After a failed append, it is unknown what is on the disk. The ledger writes nothing more, the owner releases
 //!   nothing, and the process ends (I16). The next start reads what is there.
 //! * A full disk is noticed in advance: space is reserved for the ends of what has begun (I17, `reserved_space`).

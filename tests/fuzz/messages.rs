@@ -74,3 +74,12 @@ fn updates() {
         targets::policies(&mutate::bytes(rng, &policy));
     });
 }
+
+#[test]
+fn signed_tips() {
+    let sound = targets::signed_tip().encode_to_vec();
+    assert!(targets::signed_tips(&sound), "the seed is sound");
+    fuzz("signed_tips", |rng| {
+        targets::signed_tips(&mutate::bytes(rng, &sound));
+    });
+}

@@ -1,12 +1,15 @@
 //! Messages of the network: from protobuf bytes to messages, from messages to the types of `common`, and back.
 
 use std::fmt::Debug;
+use std::sync::LazyLock;
 
 use coalloc_common::{
     Amount, BootTime, InvalidField, Now, ResourceId, RmName, Segment, Time, TransactionId, Window,
     limits,
 };
 use coalloc_net::convert::{self, RequestOptions};
+use coalloc_net::identity::trust::Trust;
+use coalloc_net::tips::{self, TipError};
 use coalloc_proto::{Duration, Timestamp, v1};
 use coalloc_protocol::digest::{self, BookingSet};
 use coalloc_protocol::update::{Part, Picture};
@@ -311,4 +314,38 @@ pub(crate) fn policies(bytes: &[u8]) -> bool {
     let again = convert::update_policy_to_wire(policy);
     assert_eq!(convert::update_policy_from_wire("policy", &again), Ok(policy));
     true
+}
+
+/// A tip that a coordinator of the domain `grid` has signed, as it was stored by `coalloc audit --evidence`. Its certificate
+/// ended after a day; this format stays readable.
+pub(crate) fn signed_tip() -> v1::SignedTip {
+    serde_json::from_str(include_str!("signed-tip.json")).unwrap()
+}
+
+/// The authority of the domain `grid`.
+static GRID: LazyLock<Trust> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("grid.pem"), include_str!("signed-tip.pem")).unwrap();
+    Trust::read(folder.path()).unwrap()
+});
+
+/// From any daemon to an auditor, and again whenever it is read from a file.
+pub(crate) fn signed_tips(bytes: &[u8]) -> bool {
+    let Some(wire) = decoded::<v1::SignedTip>(bytes) else { return false };
+    match tips::verify(&wire, &GRID) {
+        Ok(verified) => {
+            // Nobody has the key: only what was signed is believed, whatever is around it.
+            assert_eq!(wire.statement, signed_tip().statement);
+            assert_eq!(verified.statement.identity, verified.signer.identity);
+            true
+        }
+        Err(TipError::Malformed(error)) => {
+            is_helpful(&error);
+            false
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            false
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Target {
 }
 
 /// All targets.
-pub(crate) static ALL: [Target; 20] = [
+pub(crate) static ALL: [Target; 21] = [
     Target {
         name: "holds",
         sound: || vec![messages::hold().encode_to_vec()],
@@ -115,6 +115,11 @@ pub(crate) static ALL: [Target; 20] = [
         name: "tips",
         sound: || vec![records::CRASHED[2][..256].to_vec()],
         check: records::tips,
+    },
+    Target {
+        name: "signed_tips",
+        sound: || vec![messages::signed_tip().encode_to_vec()],
+        check: messages::signed_tips,
     },
     Target { name: "times", sound: || of_texts(&texts::TIMES), check: texts::times },
     Target { name: "tokens", sound: || of_texts(&texts::TOKENS), check: texts::tokens },
