@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use coalloc_ledger::tip::hex;
 use coalloc_net::client::Dialer;
+use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::identity::trust::Use;
 use coalloc_net::tips::{self, VerifiedTip};
 use coalloc_proto::v1;
@@ -218,7 +219,19 @@ async fn fetch(
     let request = v1::SignTipRequest { challenge: challenge.clone() };
     let answer = client.sign_tip(request).await.map_err(|status| rpc::failure(&status).message)?;
     let tip = answer.into_inner().tip.ok_or("the answer has no tip")?;
-    let verified = tips::verify(&tip, &store.current().trust).map_err(|error| error.to_string())?;
+    let verified = verify_now(&tip, store, &challenge, expected)?;
+    Ok((tip, verified))
+}
+
+/// Verifies a tip that was fetched just now. More has to be right than of a tip that is stored: it answers this challenge,
+/// and its signer is believed now.
+pub(super) fn verify_now(
+    tip: &v1::SignedTip,
+    store: &IdentityStore,
+    challenge: &[u8],
+    expected: Option<&str>,
+) -> Result<VerifiedTip, String> {
+    let verified = tips::verify(tip, &store.current().trust).map_err(|error| error.to_string())?;
     let statement = &verified.statement;
     if statement.challenge != challenge {
         return Err("the tip was signed for somebody else, or before".to_owned());
@@ -227,8 +240,8 @@ async fn fetch(
         let name = &statement.name;
         return Err(format!("{name} answers where its coordinator has {expected}"));
     }
-    let chain = tips::certificates(&tip).map_err(|error| error.to_string())?;
+    let chain = tips::certificates(tip).map_err(|error| error.to_string())?;
     let chain: Vec<_> = chain.into_iter().map(|one| one.into_owned()).collect();
     store.verify(&chain, Use::Server).map_err(|disbelief| disbelief.to_string())?;
-    Ok((tip, verified))
+    Ok(verified)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use coalloc_common::{Identity, Role, Time, TrustDomain};
 use coalloc_ledger::tip::hex;
 use coalloc_ledger::{Identity as LedgerOwner, SqliteLedger};
+use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::tips::{TipError, TipStatement, verify};
 use coalloc_proto::v1;
 use coalloc_protocol::Log as _;
@@ -323,6 +324,40 @@ fn an_accepted_copy_is_named_beside_what_it_has_lost() {
     assert_eq!(world.problems(&[&copy]), [Problem::Cut]);
     let text = world.report(&[&copy]).text();
     assert!(text.contains("an operator has accepted a restored copy"), "{text}");
+}
+
+#[test]
+fn a_tip_that_is_fetched_answers_the_challenge_by_a_certificate_that_is_in_force() {
+    let mut world = World::new();
+    let folder = world.folder.path().join("ada");
+    let domain = TrustDomain::parse("domain", "north").unwrap();
+    let ada = Identity::new("name", domain, Role::Auditor, "ada").unwrap();
+    let issued = world.authority.issue(&ada, Validity::lasting(world.now, HOUR)).unwrap();
+    IdentityFolder::at(&folder).write(&issued, &[world.authority.trusted()]).unwrap();
+    let store = IdentityStore::open(&folder).unwrap();
+    let challenge = b"asked just now";
+    let tip = |world: &mut World, hours: u32, challenge: &[u8]| {
+        let key = world.certificate("crm-A", hours);
+        let said = world.statement("crm-A", 1, [7; 32], hours);
+        // In the middle of the hour in which the certificate is valid, as far as there is one.
+        let signed = if hours == 0 { time(world.now) } else { said.signed };
+        TipStatement { challenge: challenge.to_vec(), signed, ..said }.sign(&key).unwrap()
+    };
+    let good = tip(&mut world, 0, challenge);
+    for expected in [None, Some("crm-A")] {
+        gathering::verify_now(&good, &store, challenge, expected).unwrap();
+    }
+    let ended = tip(&mut world, 5, challenge);
+    verify(&ended, &world.trust()).expect("it was good at its time");
+    let old = tip(&mut world, 0, b"asked before");
+    for (tip, expected, why) in [
+        (&good, Some("crm-B"), "crm-A answers where its coordinator has crm-B"),
+        (&old, None, "the tip was signed for somebody else, or before"),
+        (&ended, None, "it has ended"),
+    ] {
+        let refused = gathering::verify_now(tip, &store, challenge, expected).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
 }
 
 #[test]
