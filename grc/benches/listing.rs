@@ -27,6 +27,7 @@ use coalloc_net::client::Dialer;
 use coalloc_net::machine::System;
 use coalloc_net::node;
 use coalloc_proto::v1;
+use coalloc_protocol::Causer;
 use coalloc_protocol::Core as _;
 use coalloc_protocol::conversation::{Caller, ConversationInput, Next, RequestEnd, Subject as _};
 use coalloc_protocol::coordinator::{
@@ -115,13 +116,15 @@ async fn requests(handle: &Handle, next: &mut usize) -> Vec<Duration> {
         *next += 1;
         let (ticket, begun) = (ticket(*next), Instant::now());
         let open = |token| ConversationInput::Open(ticket.open(token)).into();
-        let Next::Plan(job) = handle.call(open).await.unwrap() else { panic!("known already") };
+        let Next::Plan(job) = handle.call(&Causer::Itself, open).await.unwrap() else {
+            panic!("known already")
+        };
         let planned = Err(Refusal::new(Reason::NoRoute, "a bench")).into();
         let refuse = |token| {
             let caller = Caller::Request(token);
             ConversationInput::Planned { job, planned, caller }.into()
         };
-        let end = handle.call(refuse).await.unwrap();
+        let end = handle.call(&Causer::Itself, refuse).await.unwrap();
         assert!(matches!(end, Next::Done(RequestEnd::Stands(_))));
         took.push(begun.elapsed());
     }

@@ -9,6 +9,7 @@ use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
 use coalloc_net::tips::service::LedgersService;
+use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
 use tonic::service::Routes;
 
@@ -86,6 +87,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         pictures,
         reconciler,
         revisions: RevisionQueue::default(),
+        causer: Causer::Itself,
     };
     let reports = service.clone();
     tokio::spawn(async move { reports.follow_reports().await });

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
-use coalloc_protocol::{Log, ReplayError};
+use coalloc_protocol::{CausedRecord, Log, ReplayError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -336,23 +336,26 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
         Ok(Self { disk: disk.clone(), life, chain, _records: PhantomData })
     }
 
-    fn encode(record: &R) -> Result<String, SimulatedError> {
+    fn encode(caused: CausedRecord<'_, R>) -> Result<String, SimulatedError> {
         let fault = |error: serde_json::Error| SimulatedError::Unencodable(error.to_string());
-        let body = serde_json::to_string(record).map_err(fault)?;
         if cfg!(debug_assertions) {
+            let body = serde_json::to_string(caused.record).map_err(fault)?;
             let again: R = serde_json::from_str(&body).map_err(fault)?;
             let again = serde_json::to_string(&again).map_err(fault)?;
             if again != body {
                 return Err(SimulatedError::Unencodable(format!("{body} came back as {again}")));
             }
         }
-        Ok(body)
+        caused.to_json().map_err(fault)
     }
 
-    fn rows(chain: &mut Chain, records: &[&R]) -> Result<Vec<Row>, SimulatedError> {
+    fn rows(
+        chain: &mut Chain,
+        records: &[CausedRecord<'_, R>],
+    ) -> Result<Vec<Row>, SimulatedError> {
         let mut rows = Vec::with_capacity(records.len());
-        for record in records {
-            let body = Self::encode(record)?;
+        for caused in records {
+            let body = Self::encode(*caused)?;
             chain.append(&body);
             // `as` is exact: nobody writes 2^63 records.
             let (sequence, hash) = (chain.last as i64, chain.tip);
@@ -373,7 +376,7 @@ impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
         Ok(self.disk.disk().room)
     }
 
-    fn append(&mut self, records: &[&R]) -> Result<(), SimulatedError> {
+    fn append_caused(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), SimulatedError> {
         let mut disk = self.disk.disk();
         if disk.life != self.life {
             return Err(SimulatedError::Dead);

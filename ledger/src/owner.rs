@@ -42,7 +42,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use coalloc_common::{DiskSpace, Now, limits};
-use coalloc_protocol::{Core, Log, Synced, Unsynced, sync};
+use coalloc_protocol::{Causer, Core, Log, Synced, Unsynced, sync};
 
 use crate::error::chain_text;
 use crate::turn::{news_of_room, step_all};
@@ -61,8 +61,8 @@ pub type PostNotifier = Box<dyn Fn() + Send + Sync>;
 
 /// A command that is posted to an owner.
 pub enum Command<C: Core> {
-    /// An input for the core.
-    Input(C::Input),
+    /// An input for the core, and who caused it.
+    Input(C::Input, Causer),
     /// A closure that reads the core's state.
     Read(StateQuery<C>),
     /// Wakes the owner so that it can end; see [`Owner::stop`].
@@ -115,13 +115,13 @@ impl<C: Core> std::fmt::Debug for Owner<C> {
 }
 
 impl<C: Core> Owner<C> {
-    /// Posts an input, and never waits. The answer comes as an effect. If the owner ends before it gets to the input,
+    /// Posts an input with its causer, and never waits. The answer comes as an effect. If the owner ends before it gets to the input,
     /// the input is dropped, and with it whatever its sender waits on.
     ///
     /// # Errors
     /// [`PostError`] when the input was not accepted.
-    pub fn post(&self, input: C::Input) -> Result<(), PostError> {
-        self.send(Command::Input(input))
+    pub fn post(&self, input: C::Input, by: Causer) -> Result<(), PostError> {
+        self.send(Command::Input(input, by))
     }
 
     /// Posts a closure that reads the state, and never waits. It runs on the owner's thread, after everything that it
@@ -370,7 +370,7 @@ where
     F: FnMut(C::Effect),
 {
     /// Waits for a command, then takes the other commands that are there.
-    fn gather(&mut self, patience: Duration) -> Vec<C::Input> {
+    fn gather(&mut self, patience: Duration) -> Vec<(C::Input, Causer)> {
         let mut inputs = Vec::new();
         // Reads that wait delay those who post: so the number that is taken out is bounded.
         let room = limits::GROUP_COMMIT_MAX.saturating_sub(self.reads.len());
@@ -387,7 +387,7 @@ where
                 self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             match next {
-                Ok(Command::Input(input)) => inputs.push(input),
+                Ok(Command::Input(input, by)) => inputs.push((input, by)),
                 Ok(Command::Read(read)) => self.reads.push_back(read),
                 Ok(Command::Stop) => {}
                 Err(TryRecvError::Empty) => {

@@ -20,7 +20,9 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use coalloc_common::limits;
+use coalloc_protocol::ProvenPeer;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::chain::{self, Hash};
@@ -44,6 +46,15 @@ pub struct Entry<R> {
     pub hash: [u8; 32],
     /// The record.
     pub record: R,
+    /// Who caused it; `None` if the node itself did.
+    pub from: Option<ProvenPeer>,
+}
+
+/// What a record's JSON has beside the record.
+#[derive(Deserialize)]
+struct Provenance {
+    #[serde(default)]
+    from: Option<ProvenPeer>,
 }
 
 /// Reads durable records in order.
@@ -180,12 +191,13 @@ fn entry<R: DeserializeOwned>(
     body: &str,
     hash: Hash,
 ) -> Result<Entry<R>, LedgerError> {
-    let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
-        path: path.to_owned(),
-        sequence,
-        source,
-    })?;
-    Ok(Entry { sequence, hash, record })
+    let undecodable = |source| {
+        let path = path.to_owned();
+        LedgerError::Undecodable { path, sequence, source }
+    };
+    let record = serde_json::from_str(body).map_err(undecodable)?;
+    let Provenance { from } = serde_json::from_str(body).unwrap_or(Provenance { from: None });
+    Ok(Entry { sequence, hash, record, from })
 }
 
 fn missing(path: &Path, sequence: u64) -> LedgerError {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::DiskSpace;
-use coalloc_protocol::{Log, ReplayError};
+use coalloc_protocol::{CausedRecord, Log, ReplayError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 use serde::Serialize;
@@ -143,14 +143,14 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
     }
 
     /// Writes the records in one transaction: all of them or none, and durable when this returns.
-    fn write(&mut self, records: &[&R]) -> Result<(), LedgerError> {
+    fn write(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), LedgerError> {
         let mut chain = Chain { last: self.last, tip: self.tip };
         let failed = sqlite(&self.path, "writing to");
         let transaction = self.connection.transaction().map_err(&failed)?;
         {
             let mut insert = transaction.prepare_cached(INSERT).map_err(&failed)?;
-            for record in records {
-                let body = serde_json::to_string(record).map_err(|source| {
+            for caused in records {
+                let body = caused.to_json().map_err(|source| {
                     let (path, sequence) = (self.path.clone(), chain.last + 1);
                     LedgerError::Unencodable { path, sequence, source }
                 })?;
@@ -307,7 +307,7 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
     type Record = R;
     type Error = LedgerError;
 
-    fn append(&mut self, records: &[&R]) -> Result<(), LedgerError> {
+    fn append_caused(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), LedgerError> {
         if self.failed {
             return Err(LedgerError::Failed { path: self.path.clone() });
         }

@@ -2,7 +2,7 @@
 //! Left out: the inbox, the sync and the effects, see [`crate::owner`].
 
 use coalloc_common::{DiskSpace, Now};
-use coalloc_protocol::{Core, Log, Unsynced};
+use coalloc_protocol::{Causer, Core, Log, Unsynced};
 
 /// The input that reports the disk space to the core; `None` if the disk space is the same as `told`, the
 /// one that was reported last. Updates `told`.
@@ -19,17 +19,17 @@ pub fn news_of_room<C: Core, L: Log>(
     Ok(news)
 }
 
-/// Steps the core through the news about disk space, then a tick, if one is due, and then every input in
-/// order, all with the same reading of the clock. The result goes through
+/// Steps the core through the news about disk space, then a tick, if one is due, and then every input with its
+/// causer in order, all with the same reading of the clock. The result goes through
 /// [`sync`](coalloc_protocol::sync) as one batch.
 pub fn step_all<C: Core>(
     core: &mut C,
     news: Option<C::Input>,
-    inputs: impl IntoIterator<Item = C::Input>,
+    inputs: impl IntoIterator<Item = (C::Input, Causer)>,
     now: Now,
 ) -> Vec<Unsynced<C::Record, C::Effect>> {
     let due = core.next_wake().is_some_and(|wake| wake <= now.boot);
     let tick = due.then(C::tick);
-    let inputs = news.into_iter().chain(tick).chain(inputs);
-    inputs.map(|input| core.step(input, now)).collect()
+    let own = news.into_iter().chain(tick).map(|input| (input, Causer::Itself));
+    own.chain(inputs).map(|(input, by)| core.step(input, now).caused_by(by)).collect()
 }

@@ -17,8 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, UserName};
+use coalloc_protocol::{Causer, ProvenPeer};
 use tonic::{Request, Status};
 
+use crate::identity::certificate::hex;
 use crate::identity::server::ProvenClient;
 use crate::status;
 
@@ -120,6 +122,20 @@ impl Caller {
     #[must_use]
     pub fn proof(&self) -> &Proof {
         &self.0.proof
+    }
+
+    /// The caller, as the causer of what is recorded because of its call (I20).
+    #[must_use]
+    pub fn causer(&self) -> Causer {
+        match &self.0.proof {
+            Proof::PlainText | Proof::Nothing => Causer::unproven(),
+            Proof::Certificate(client) => client.causer.clone(),
+            Proof::Token { issuer, subject_digest } => Causer::peer(ProvenPeer {
+                peer: self.0.user.as_ref().map(ToString::to_string).unwrap_or_default(),
+                issuer: Some(issuer.to_string()),
+                subject: Some(hex(subject_digest)),
+            }),
+        }
     }
 
     /// Whether the caller is an operator of this daemon, or anybody in plain text.

@@ -6,13 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use arc_swap::ArcSwap;
 use coalloc_common::{InvalidField, limits};
+use coalloc_protocol::Causer;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
+use crate::identity::certificate::CertificateOwner;
 use crate::identity::client::{BelievedStream, ExpectedServer, secure};
 use crate::identity::store::IdentityStore;
 
@@ -25,6 +28,30 @@ pub struct Destination {
     pub endpoint: Endpoint,
     /// Who has to answer; `None` when calls are made in plain text.
     pub expected: Option<ExpectedServer>,
+    /// Who has answered there last.
+    pub proof: ServerProof,
+}
+
+/// What is proven of whoever answers at a destination. Clones share it, and every new connection renews it.
+#[derive(Debug, Clone)]
+pub struct ServerProof(Arc<ArcSwap<Causer>>);
+
+impl Default for ServerProof {
+    fn default() -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(Causer::unproven())))
+    }
+}
+
+impl ServerProof {
+    /// The server, as the causer of what follows from its answers.
+    #[must_use]
+    pub fn causer(&self) -> Causer {
+        Causer::clone(&self.0.load())
+    }
+
+    fn renew(&self, owner: &CertificateOwner) {
+        self.0.store(Arc::new(owner.causer()));
+    }
 }
 
 impl Destination {
@@ -38,7 +65,8 @@ impl Destination {
         expected: Option<ExpectedServer>,
     ) -> Result<Self, InvalidField> {
         let endpoint = endpoint(field, address)?;
-        Ok(Self { address: address.to_owned(), endpoint, expected })
+        let proof = ServerProof::default();
+        Ok(Self { address: address.to_owned(), endpoint, expected, proof })
     }
 }
 
@@ -77,6 +105,7 @@ impl Dialer {
             identity: Arc::clone(identity),
             expected,
             address: to.address.as_str().into(),
+            proof: to.proof.clone(),
         };
         to.endpoint.connect_with_connector_lazy(connector)
     }
@@ -96,6 +125,7 @@ struct TlsDialer {
     identity: Arc<IdentityStore>,
     expected: ExpectedServer,
     address: Arc<str>,
+    proof: ServerProof,
 }
 
 impl Service<Uri> for TlsDialer {
@@ -108,12 +138,17 @@ impl Service<Uri> for TlsDialer {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { identity, expected, address } = self.clone();
+        let Self { identity, expected, address, proof } = self.clone();
         Box::pin(async move {
             let stream = TcpStream::connect(&*address).await?;
             // Messages are small, and somebody waits for each.
             stream.set_nodelay(true)?;
-            Ok(TokioIo::new(secure(&identity, &expected, stream).await?))
+            let stream = secure(&identity, &expected, stream).await?;
+            // The handshake has read this certificate, so there is an owner.
+            if let Some(owner) = stream.owner() {
+                proof.renew(&owner);
+            }
+            Ok(TokioIo::new(stream))
         })
     }
 }

@@ -14,7 +14,7 @@ use coalloc_ledger::sqlite::SqliteLedger;
 use coalloc_ledger::tip::Tip;
 use coalloc_ledger::{Identity, Ledger};
 use coalloc_protocol::message::Token;
-use coalloc_protocol::{Core, Log};
+use coalloc_protocol::{CausedRecord, Causer, Core, Log};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -166,9 +166,9 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
     type Record = L::Record;
     type Error = L::Error;
 
-    fn append(&mut self, records: &[&L::Record]) -> Result<(), L::Error> {
+    fn append_caused(&mut self, records: &[CausedRecord<'_, L::Record>]) -> Result<(), L::Error> {
         let begun = Instant::now();
-        self.ledger.append(records)?;
+        self.ledger.append_caused(records)?;
         let ended = Instant::now();
         self.turns.synced((begun, ended));
         let took = ended - begun;
@@ -184,7 +184,7 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
         // A batch has at most `GROUP_COMMIT_MAX` inputs, each of which makes a few records.
         self.batch.observe(records.len() as f64);
         self.records.inc_by(records.len() as u64);
-        for record in records {
+        for CausedRecord { record, .. } in records {
             record.count();
             if traces::is_on() {
                 record.trace(&(begun, ended));
@@ -234,10 +234,15 @@ impl<C: Core> Handle<C> {
         self.host.now()
     }
 
-    /// Posts an input that nobody waits for. False when it was not accepted: the core then does not know of
-    /// it, and the caller relies on the core's own alarms.
+    /// Posts an input that the node itself causes, and that nobody waits for. False when it was not accepted: the
+    /// core then does not know of it, and the caller relies on the core's own alarms.
     pub fn tell(&self, input: C::Input) -> bool {
-        let taken = self.owner.post(input);
+        self.tell_from(Causer::Itself, input)
+    }
+
+    /// The same for an input that a peer has caused, such as its answer.
+    pub fn tell_from(&self, by: Causer, input: C::Input) -> bool {
+        let taken = self.owner.post(input, by);
         if let Err(error) = taken {
             tracing::warn!(%error, "an input was not accepted");
             self.refused.inc();
@@ -251,16 +256,17 @@ impl<C: Core> Handle<C> {
         self.owner.is_stopping()
     }
 
-    /// Posts an input that carries a token. The answer arrives through the receiver.
+    /// Posts an input of this causer that carries a token. The answer arrives through the receiver.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many inputs wait already, UNAVAILABLE when the node is stopping.
     pub fn post<A: Send + 'static>(
         &self,
+        by: &Causer,
         input: impl FnOnce(Token<A>) -> C::Input,
     ) -> Result<oneshot::Receiver<A>, Status> {
         let (token, answer) = self.waiters.register();
-        if let Err(error) = self.owner.post(input(token)) {
+        if let Err(error) = self.owner.post(input(token), by.clone()) {
             self.waiters.forget(token);
             self.refused.inc();
             return Err(post_status(error));
@@ -268,22 +274,23 @@ impl<C: Core> Handle<C> {
         Ok(answer)
     }
 
-    /// Posts an input that carries a token, and waits for the answer.
+    /// Posts an input of this causer that carries a token, and waits for the answer.
     ///
     /// # Errors
     /// As [`Handle::post`]. Also UNAVAILABLE when the node stopped before it answered; it is then not known
     /// whether the input took effect.
     pub async fn call<A: Send + 'static>(
         &self,
+        by: &Causer,
         input: impl FnOnce(Token<A>) -> C::Input,
     ) -> Result<A, Status> {
         let span = Span::current();
         if !span.is_on() {
-            return self.post(input)?.await.map_err(|_| status::answer_lost());
+            return self.post(by, input)?.await.map_err(|_| status::answer_lost());
         }
         let posted = Instant::now();
         let mut turn = None;
-        let waiting = self.post(|token| {
+        let waiting = self.post(by, |token| {
             turn = self.waiters.watch(token);
             input(token)
         })?;

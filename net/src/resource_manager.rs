@@ -12,6 +12,7 @@ use coalloc_common::{CoordinatorName, InvalidField, TransactionId, UserName, Win
 use coalloc_proto::v1;
 use coalloc_proto::v1::hold_response;
 use coalloc_proto::v1::resolver_client::ResolverClient;
+use coalloc_protocol::Causer;
 use coalloc_protocol::digest::{BookingSet, Part, Summary};
 use coalloc_protocol::message::{Answer, Decision, Resolution};
 use tokio::sync::mpsc;
@@ -20,7 +21,7 @@ use tonic::{Code, Request, Status};
 
 pub use self::bookings::{BookingChange, BookingPage, ListFilter, progress};
 use crate::authorization::Caller;
-use crate::client::Destination;
+use crate::client::{Destination, ServerProof};
 use crate::machine::Host;
 use crate::{convert, status};
 
@@ -228,7 +229,7 @@ impl Comparison {
 #[derive(Debug)]
 pub struct Resolvers {
     rm: String,
-    clients: BTreeMap<CoordinatorName, ResolverClient<Channel>>,
+    clients: BTreeMap<CoordinatorName, (ResolverClient<Channel>, ServerProof)>,
 }
 
 impl Resolvers {
@@ -240,19 +241,20 @@ impl Resolvers {
         host: &Host,
     ) -> Self {
         let client = |(name, to): (&CoordinatorName, &Destination)| {
-            (name.clone(), ResolverClient::new(host.connect(to)))
+            (name.clone(), (ResolverClient::new(host.connect(to)), to.proof.clone()))
         };
         Self { rm, clients: coordinators.iter().map(client).collect() }
     }
 
-    /// Asks about the outcome of transactions, each question in a task of its own, and posts the answers.
+    /// Asks about the outcome of transactions, each question in a task of its own, and posts the answers with who gave
+    /// them.
     pub async fn ask_all(
         self,
         mut asked: mpsc::UnboundedReceiver<(CoordinatorName, TransactionId)>,
-        post: impl Fn(TransactionId, Resolution) + Clone + Send + 'static,
+        post: impl Fn(Causer, TransactionId, Resolution) + Clone + Send + 'static,
     ) {
         while let Some((coordinator, txn)) = asked.recv().await {
-            let Some(client) = self.clients.get(&coordinator).cloned() else {
+            let Some((client, proof)) = self.clients.get(&coordinator).cloned() else {
                 tracing::warn!(%txn, %coordinator, "the hold's coordinator is no longer configured");
                 continue;
             };
@@ -260,7 +262,7 @@ impl Resolvers {
             tokio::spawn(async move {
                 let resolution = resolve(client, rm, &txn).await;
                 tracing::info!(%txn, %coordinator, ?resolution, "asked about the outcome of a hold");
-                post(txn, resolution);
+                post(proof.causer(), txn, resolution);
             });
         }
     }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use coalloc_common::{DiskSpace, InvalidField, limits};
 use coalloc_ledger::tip::Tip as LedgerTip;
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
-use coalloc_protocol::{Core, Log};
+use coalloc_protocol::{CausedRecord, Core, Log};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
@@ -101,8 +101,8 @@ impl<L: Log> Log for AnnouncingLog<L> {
     type Record = L::Record;
     type Error = L::Error;
 
-    fn append(&mut self, records: &[&L::Record]) -> Result<(), L::Error> {
-        self.log.append(records)?;
+    fn append_caused(&mut self, records: &[CausedRecord<'_, L::Record>]) -> Result<(), L::Error> {
+        self.log.append_caused(records)?;
         self.announce.0.update(|last| *last += records.len() as u64);
         Ok(())
     }

@@ -12,6 +12,8 @@
 use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
 
+use crate::causer::{CausedRecord, Causer};
+
 /// The durable log of one core, in the order of its records.
 pub trait Log {
     /// One entry of the log.
@@ -20,11 +22,23 @@ pub trait Log {
     /// records are on the disk, so nothing may be sent.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Appends all records in their order, or none of them, and returns when they are durable.
+    /// Appends all records in their order, each with who caused it, or none of them. Returns when they are durable.
     ///
     /// # Errors
     /// When the records are not known to be durable.
-    fn append(&mut self, records: &[&Self::Record]) -> Result<(), Self::Error>;
+    fn append_caused(
+        &mut self,
+        records: &[CausedRecord<'_, Self::Record>],
+    ) -> Result<(), Self::Error>;
+
+    /// The same, for records that the node itself has caused.
+    ///
+    /// # Errors
+    /// As [`Log::append_caused`].
+    fn append(&mut self, records: &[&Self::Record]) -> Result<(), Self::Error> {
+        let records: Vec<_> = records.iter().map(|record| CausedRecord::from(*record)).collect();
+        self.append_caused(&records)
+    }
 
     /// Is there space on the disk for any batch that may come, beyond the reserved space for ending what has
     /// begun (I17)? The question is asked before each batch is stepped. A log without a size limit says yes.
@@ -42,13 +56,19 @@ pub trait Log {
 pub struct Unsynced<R, E> {
     records: Vec<R>,
     effects: Vec<E>,
+    by: Causer,
 }
 
 impl<R, E> Unsynced<R, E> {
     /// Makes the result of one step. Any core may do so, because an `Unsynced` releases nothing. Only [`sync`]
     /// makes a [`Synced`].
     pub const fn new(records: Vec<R>, effects: Vec<E>) -> Self {
-        Self { records, effects }
+        Self { records, effects, by: Causer::Itself }
+    }
+
+    /// The same step, caused by somebody. Its shell knows by whom; a core does not.
+    pub fn caused_by(self, by: Causer) -> Self {
+        Self { by, ..self }
     }
 
     /// The records, for inspection only; they stay in the `Unsynced`.
@@ -82,9 +102,13 @@ pub fn sync<L: Log, E>(
     batch: Vec<Unsynced<L::Record, E>>,
     log: &mut L,
 ) -> Result<Synced<E>, L::Error> {
-    let records: Vec<&L::Record> = batch.iter().flat_map(|step| &step.records).collect();
+    let caused = |step| {
+        let Unsynced { records, by, .. }: &Unsynced<L::Record, E> = step;
+        records.iter().map(move |record| CausedRecord { record, by })
+    };
+    let records: Vec<_> = batch.iter().flat_map(caused).collect();
     if !records.is_empty()
-        && let Err(error) = log.append(&records)
+        && let Err(error) = log.append_caused(&records)
         && !planted::is(Bug::SentWithoutSync)
     {
         return Err(error);

@@ -8,6 +8,7 @@
 //! * [`update`]: what an RM reports to schedulers about what it has free, and what the schedulers believe.
 //! * [`message`]: the messages between the two sides. Every message may safely be sent twice.
 //! * [`digest`]: the bookings that both sides have, in a form that is cheap to compare.
+//! * [`causer`]: who caused a record, and by what that is proven.
 //! * [`durable`]: records before effects, enforced by types. [`core`]: the interface of both machines to their
 //!   shells.
 //!
@@ -19,6 +20,7 @@
 //! Left out: replicating the decision, and compacting the log by dropping what has ended. Source: Takefusa
 //! 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
+pub mod causer;
 pub mod conversation;
 pub mod coordinator;
 pub mod core;
@@ -30,4 +32,5 @@ pub mod participant;
 pub mod update;
 
 pub use crate::core::{Core, ReplayError};
+pub use causer::{CausedRecord, Causer, ProvenPeer};
 pub use durable::{Log, Synced, Unsynced, sync};

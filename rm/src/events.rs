@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{CoordinatorName, TransactionId};
+use coalloc_common::{CoordinatorName, Identity, Role, TransactionId};
 use coalloc_ledger::Entry;
 use coalloc_net::convert::{booking_to_wire, span_to_wire};
 use coalloc_net::resource_manager::{BookingChange, progress};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
+use coalloc_protocol::ProvenPeer;
 use coalloc_protocol::message::{Cause, GrantedServers, HoldOrder};
 use coalloc_protocol::participant::{
     Participant, ParticipantRecord, TransactionEnd, granted_servers,
@@ -47,12 +48,22 @@ impl Events<Participant> for BookingEvents {
         orders: &Orders,
         token: &dyn Fn() -> String,
     ) -> Option<v1::WatchBookingsResponse> {
-        Some(change(&entry.record, orders)?.into_event(entry.sequence, token()))
+        let mut change = change(&entry.record, orders)?;
+        if let Some(operator) = entry.from.as_ref().and_then(operator) {
+            change.cause = operator;
+        }
+        Some(change.into_event(entry.sequence, token()))
     }
 
     fn progress(&self, resume_token: String) -> v1::WatchBookingsResponse {
         progress(resume_token)
     }
+}
+
+/// The cause of a change that an operator has made in the name of a coordinator (I21).
+fn operator(from: &ProvenPeer) -> Option<String> {
+    let identity = Identity::parse("peer", &from.peer).ok()?;
+    (identity.role == Role::Operator).then(|| format!("operator {identity}"))
 }
 
 /// The transaction whose order an event needs and the record leaves out.

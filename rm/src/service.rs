@@ -134,7 +134,8 @@ impl ResourceManager for RmService {
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
         let watches = self.publisher.may_watch(&order.coordinator);
         let segments = watches.then(|| order.segments.clone());
-        let answer = self.handle.call(|token| ParticipantInput::Hold { order, token }).await?;
+        let hold = |token| ParticipantInput::Hold { order, token };
+        let answer = self.handle.call(&caller.causer(), hold).await?;
         let answer = call.hold_answer(answer)?;
         let fresh = match segments {
             Some(segments) => self.publisher.fresh(segments).await,
@@ -152,7 +153,8 @@ impl ResourceManager for RmService {
         let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Commit { txn, by, token };
-        let refused = call.end_answer("booked", self.handle.call(input).await?)?;
+        let refused =
+            call.end_answer("booked", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
 
@@ -165,7 +167,8 @@ impl ResourceManager for RmService {
         let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Abort { txn, by, token };
-        let refused = call.end_answer("aborted", self.handle.call(input).await?)?;
+        let refused =
+            call.end_answer("aborted", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
 
@@ -178,7 +181,8 @@ impl ResourceManager for RmService {
         let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Release { txn, by, token };
-        let refused = call.end_answer("released", self.handle.call(input).await?)?;
+        let refused =
+            call.end_answer("released", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 

@@ -99,10 +99,10 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     node.handle.tell(ParticipantInput::Start { boot: host.boot_id() });
     let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host);
     let handle = node.handle.clone();
-    tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
+    tokio::spawn(resolvers.ask_all(asked, move |by, txn, resolution| {
         metrics::rm().resolves.with([answer_word(&resolution)]).inc();
         // If the participant is too busy for this, the alarm of the hold asks again.
-        handle.tell(ParticipantInput::Resolved { txn, resolution });
+        handle.tell_from(by, ParticipantInput::Resolved { txn, resolution });
     }));
     Ok((node, ledger_id))
 }

@@ -14,7 +14,10 @@ impl<R> Log for Forgetful<R> {
     type Record = R;
     type Error = Infallible;
 
-    fn append(&mut self, _: &[&R]) -> Result<(), Infallible> {
+    fn append_caused(
+        &mut self,
+        _: &[coalloc_protocol::CausedRecord<'_, R>],
+    ) -> Result<(), Infallible> {
         Ok(())
     }
 }

@@ -97,7 +97,12 @@ where
 {
     let records = node.records().into_iter().enumerate().skip(from);
     let entries: Vec<Entry<C::Record>> = records
-        .map(|(index, record)| Entry { sequence: index as u64 + 1, hash: [0; 32], record })
+        .map(|(index, record)| Entry {
+            sequence: index as u64 + 1,
+            hash: [0; 32],
+            record,
+            from: None,
+        })
         .collect();
     let facts = E::facts(&entries, &node.shadow);
     let event = |entry: &Entry<C::Record>| {

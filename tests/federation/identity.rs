@@ -3,6 +3,7 @@
 //! `world` has the authorities, the daemons over TLS, and clients that are ours. `stranger` is a client that is not ours
 //! and shows any certificate, also those with which our own client would not even start.
 
+mod causers;
 mod dropped;
 mod others;
 mod siege;

@@ -42,12 +42,17 @@ impl<R: Serialize + DeserializeOwned> Log for SimLedger<R> {
     type Record = R;
     type Error = SimulatedError;
 
-    fn append(&mut self, records: &[&R]) -> Result<(), SimulatedError> {
+    fn append_caused(
+        &mut self,
+        records: &[coalloc_protocol::CausedRecord<'_, R>],
+    ) -> Result<(), SimulatedError> {
         match &mut self.owed {
-            None => self.log.append(records)?,
+            None => self.log.append_caused(records)?,
             Some(owed) => {
                 self.log.append(&owed.iter().collect::<Vec<_>>())?;
-                let again = |record: &&R| serde_json::from_value(serde_json::to_value(record)?);
+                let again = |caused: &coalloc_protocol::CausedRecord<'_, R>| {
+                    serde_json::from_value(serde_json::to_value(caused.record)?)
+                };
                 *owed = records.iter().map(again).collect::<Result<_, _>>().unwrap();
             }
         }

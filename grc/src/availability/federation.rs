@@ -27,7 +27,7 @@ use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
 use crate::meters;
-use coalloc_net::client::Destination;
+use coalloc_net::client::{Destination, ServerProof};
 
 /// A client to one RM, with a limit on the size of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
@@ -40,6 +40,8 @@ type QuestionRound = (Instant, Vec<RmName>);
 struct KnownRm {
     address: String,
     client: RmClient,
+    /// Who has answered there.
+    proof: ServerProof,
     /// Asks the RM for its availability.
     inquiry: Inquiry,
     /// The RM's last description.
@@ -109,6 +111,7 @@ impl Federation {
                 address: peer.address.clone(),
                 inquiry: inquiry(name, &client),
                 client,
+                proof: peer.proof.clone(),
                 description: None,
                 problem: "has not answered yet".to_owned(),
                 doubt: Arc::new(Notify::new()),
@@ -230,6 +233,12 @@ impl Federation {
     #[must_use]
     pub fn client(&self, rm: &RmName) -> Option<RmClient> {
         self.read_known(|known| known.get(rm).map(|known| known.client.clone()))
+    }
+
+    /// Who has answered at an RM's address last.
+    #[must_use]
+    pub fn proof(&self, rm: &RmName) -> ServerProof {
+        self.read_known(|known| known.get(rm).map(|known| known.proof.clone())).unwrap_or_default()
     }
 
     /// Marks an RM as unreachable after it failed to answer another call, until it describes itself again.

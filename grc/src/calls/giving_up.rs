@@ -181,7 +181,10 @@ impl GrcService {
         let (service, own, said) = (self.clone(), rm.clone(), (by.clone(), why.clone()));
         let call = async move {
             let input = |token| Repair::GiveUp { rm: own, of, by, why, token };
-            service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
+            service
+                .handle
+                .call(&service.causer, |token| CoordinatorInput::Repair(input(token)))
+                .await
         };
         // The call waits only for the disk.
         let reply = patient(about, call).await?;

@@ -32,7 +32,8 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::SubmitTaskRequest>,
     ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
-        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
         let wire = request.into_inner();
         let user = wire.task.as_ref().map_or("", |task| task.user.as_str());
         caller.check_acts_for("task.user", user)?;
@@ -73,7 +74,8 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ModifyRequest>,
     ) -> Result<Response<v1::ModifyResponse>, Status> {
-        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
         let wire = request.into_inner();
         let id = wire.id.clone();
         self.check_sees(&caller, "reservation", &id).await?;
@@ -153,7 +155,8 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::ReserveRequest>,
     ) -> Result<Response<v1::ReserveResponse>, Status> {
-        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
         let wire = request.into_inner();
         caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
         let id = wire.request_id.clone();
@@ -229,12 +232,12 @@ impl CoordinatorRpc for GrcService {
             let text = "it belongs to a parent coordinator; only that one may release it";
             return Err(status::denied(text));
         }
-        let (service, shown) = (self.clone(), id.clone());
+        let (service, shown) = (self.for_caller(&caller), id.clone());
         Traced::current().set("coalloc.reservation", &reservation);
         let release = async move {
             let _followed = traces::follow_reservation(&reservation);
             let input = |token| CoordinatorInput::Release { reservation, token };
-            match service.handle.call(input).await? {
+            match service.handle.call(&service.causer, input).await? {
                 ReleaseReply::Stands(known) => Ok(service.shown(&known)),
                 ReleaseReply::Unknown => Err(status::not_found("reservation", &shown)),
             }
@@ -265,7 +268,8 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::AllocateRequest>,
     ) -> Result<Response<v1::AllocateResponse>, Status> {
-        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
         let wire = request.into_inner();
         caller.check_acts_for("user", &wire.user)?;
         let id = wire.request_id.clone();
@@ -285,14 +289,20 @@ impl CoordinatorRpc for GrcService {
         &self,
         request: Request<v1::RepairRequest>,
     ) -> Result<Response<v1::RepairResponse>, Status> {
-        self.repair_one(request.into_inner()).await.map(Response::new)
+        self.for_caller(&Caller::of_request(&request)?)
+            .repair_one(request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn give_up(
         &self,
         request: Request<v1::GiveUpRequest>,
     ) -> Result<Response<v1::GiveUpResponse>, Status> {
-        self.give_up_on(request.into_inner()).await.map(Response::new)
+        self.for_caller(&Caller::of_request(&request)?)
+            .give_up_on(request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     async fn describe_federation(
@@ -351,7 +361,8 @@ impl Resolver for GrcService {
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
         tracing::info!(%txn, %rm, "asked for the outcome of a transaction");
-        let answer = self.handle.post(|token| CoordinatorInput::Resolve { txn, rm, token })?;
+        let resolve = |token| CoordinatorInput::Resolve { txn, rm, token };
+        let answer = self.handle.post(&caller.causer(), resolve)?;
         let decision = match answer.await.map_err(|_| status::stopping())? {
             Resolution::Decided(Decision::Commit) => v1::Decision::Commit,
             Resolution::Decided(Decision::Abort) => v1::Decision::Abort,

@@ -49,6 +49,11 @@ pub struct ParentService {
 }
 
 impl ParentService {
+    /// The handlers of one call, see [`GrcService::for_caller`].
+    fn for_caller(&self, caller: &Caller) -> Self {
+        Self { service: self.service.for_caller(caller), config: self.config.clone() }
+    }
+
     fn shown(&self) -> Result<AbstractSnapshot, Status> {
         let edges_max = self.service.defaults.route_edges_max as usize;
         let snapshot = self.service.federation.snapshot();
@@ -57,9 +62,9 @@ impl ParentService {
 
     /// Handles one hold of a parent.
     async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
-        let GrcService { handle, pauses, .. } = &self.service;
+        let GrcService { handle, pauses, causer, .. } = &self.service;
         let mut planner = HoldPlanner { service: self, order: &order };
-        answered(converse(handle, pauses, order.clone(), &mut planner).await?)
+        answered(converse((handle, causer), pauses, order.clone(), &mut planner).await?)
     }
 
     /// A refusal in terms of what the parent may see.
@@ -141,7 +146,7 @@ impl ParentService {
     ) -> Result<Option<v1::Refusal>, Status> {
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let end = |token| CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token });
-        let answer = answered(self.service.handle.call(end).await?)?;
+        let answer = answered(self.service.handle.call(&self.service.causer, end).await?)?;
         let answer = match answer {
             Answer::Refused(refusal) => {
                 let words = words(&self.service.name, &refusal);
@@ -252,7 +257,7 @@ impl ResourceManager for ParentService {
         let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
         let order = order_from_wire(wire).map_err(|error| status::invalid(&error))?;
         // If the caller goes away, the hold goes on in its own task.
-        let (service, wanted) = (self.clone(), order.clone());
+        let (service, wanted) = (self.for_caller(&caller), order.clone());
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
         let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
         let answer = task.await.map_err(unknown)??;
@@ -271,7 +276,7 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
-        let refused = self.end(MessageKind::Commit, "booked", call).await?;
+        let refused = self.for_caller(&caller).end(MessageKind::Commit, "booked", call).await?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
 
@@ -282,7 +287,7 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
-        let refused = self.end(MessageKind::Abort, "aborted", call).await?;
+        let refused = self.for_caller(&caller).end(MessageKind::Abort, "aborted", call).await?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
 
@@ -293,7 +298,7 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
-        let refused = self.end(MessageKind::Release, "released", call).await?;
+        let refused = self.for_caller(&caller).end(MessageKind::Release, "released", call).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 

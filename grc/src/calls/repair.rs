@@ -302,7 +302,10 @@ impl GrcService {
                 let lost = rms;
                 Repair::Rebook { ticket, booked: txn, candidate, lost, token }
             };
-            let end = service.handle.call(|token| CoordinatorInput::Repair(input(token))).await?;
+            let end = service
+                .handle
+                .call(&service.causer, |token| CoordinatorInput::Repair(input(token)))
+                .await?;
             let known = service.change_end(end, &own, &asked_id)?;
             Ok(service.shown(&known))
         };
@@ -323,7 +326,10 @@ impl GrcService {
         let shown = txn.clone();
         let release = async move {
             let input = |token| Repair::Disown { rm: own, txn, by, why, token };
-            service.handle.call(|token| CoordinatorInput::Repair(input(token))).await
+            service
+                .handle
+                .call(&service.causer, |token| CoordinatorInput::Repair(input(token)))
+                .await
         };
         let about = CallSubject("transaction", shown.as_str());
         let released = match patient(about, release).await? {

@@ -11,6 +11,7 @@ use coalloc_net::convert::RequestOptions;
 use coalloc_net::status;
 use coalloc_net::traces::Span as Traced;
 use coalloc_proto::v1;
+use coalloc_protocol::Causer;
 use coalloc_protocol::conversation::RequestEnd;
 use coalloc_protocol::coordinator::{Coordinator, Reservation};
 use tonic::Status;
@@ -50,9 +51,16 @@ pub struct GrcService {
     pub reconciler: Reconciler,
     /// Who waits for the revision of which workflow.
     pub revisions: RevisionQueue,
+    /// Who has made the call that this copy of the handlers handles (I20).
+    pub causer: Causer,
 }
 
 impl GrcService {
+    /// The handlers of one call. What they post to the core is recorded as caused by its caller.
+    pub(crate) fn for_caller(&self, caller: &Caller) -> Self {
+        Self { causer: caller.causer(), ..self.clone() }
+    }
+
     /// A reservation in the schema, as its caller sees it now. Also logs its state.
     pub(crate) fn shown(&self, reservation: &Reservation) -> v1::Reservation {
         let shown = view::reservation(reservation, self.handle.now().wall);

@@ -9,6 +9,7 @@
 
 use coalloc_common::{Reason, Refusal, limits};
 use coalloc_net::{metrics, status};
+use coalloc_protocol::Causer;
 use coalloc_protocol::conversation::{ConversationInput, Next, PlanJob, Planned, Subject};
 use tonic::Status;
 
@@ -34,12 +35,12 @@ pub(crate) trait JobPlanner: Send {
 }
 
 /// Opens the conversation about a subject and plans every job that the coordinator core wants planned, until there is
-/// an outcome.
+/// an outcome. Everything is recorded as caused by `by`, who has made the call.
 ///
 /// # Errors
 /// As [`Handle::call`]; and the planner's status when the first planning fails.
 pub(crate) async fn converse<S>(
-    handle: &Handle,
+    (handle, by): (&Handle, &Causer),
     pauses: &Pauses,
     subject: S,
     planner: &mut impl JobPlanner,
@@ -49,7 +50,7 @@ where
     S::End: Send + 'static,
 {
     let open = |token| ConversationInput::Open(subject.open(token)).into();
-    let mut next: Next<S::End> = handle.call(open).await?;
+    let mut next: Next<S::End> = handle.call(by, open).await?;
     let mut replans = 0;
     loop {
         let job = match next {
@@ -75,7 +76,7 @@ where
                 let caller = S::caller(token);
                 ConversationInput::Planned { job, planned, caller }.into()
             };
-            match handle.post(input) {
+            match handle.post(by, input) {
                 Ok(answer) => break answer,
                 Err(status) if guard.is_first() => return Err(status),
                 // Earlier attempts were made for this subject, so it is not turned away because the core is busy.
@@ -216,7 +217,8 @@ mod tests {
 
     async fn open(handle: &Handle, request: &str) -> Next<RequestEnd> {
         let opening = |token| Opening::Request(ticket(request), token);
-        handle.call(|token| ConversationInput::Open(opening(token)).into()).await.unwrap()
+        let open = |token| ConversationInput::Open(opening(token)).into();
+        handle.call(&Causer::Itself, open).await.unwrap()
     }
 
     fn candidate() -> Candidate {
@@ -246,7 +248,7 @@ mod tests {
         let handle = handle.clone();
         tokio::spawn(async move {
             let (pauses, mut planner) = (Pauses::of_ledger("t"), Breaks(plans));
-            converse(&handle, &pauses, ticket("r1"), &mut planner).await
+            converse((&handle, &Causer::Itself), &pauses, ticket("r1"), &mut planner).await
         })
     }
 

@@ -175,7 +175,8 @@ impl Reconciler {
         };
         if let Ok(differences) = &outcome {
             let (rm, differences) = (rm.clone(), differences.clone());
-            self.0.handle.tell(CoordinatorInput::Compared { rm, differences });
+            let by = self.0.federation.proof(&rm).causer();
+            self.0.handle.tell_from(by, CoordinatorInput::Compared { rm, differences });
         }
         let outcome = outcome.map(|differences| (differences, self.0.handle.now().wall));
         let done = outcome.is_ok();

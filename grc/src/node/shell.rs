@@ -16,6 +16,7 @@ use coalloc_net::status::{self, Effect};
 use coalloc_net::traces::{self, SpanKind};
 use coalloc_net::waiters::Waiters;
 use coalloc_proto::v1;
+use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
     ParentInput, Reply,
@@ -106,9 +107,10 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     if let Some(upward) = &config.upward {
         let resolvers = Resolvers::new(name.clone(), &upward.coordinators, host);
         let handle = node.handle.clone();
-        tokio::spawn(resolvers.ask_all(asked, move |txn, resolution| {
+        tokio::spawn(resolvers.ask_all(asked, move |by, txn, resolution| {
             // If the core is busy, this is dropped, and the alarm of the promise asks again.
-            handle.tell(CoordinatorInput::Parent(ParentInput::Resolved { txn, resolution }));
+            let resolved = ParentInput::Resolved { txn, resolution };
+            handle.tell_from(by, CoordinatorInput::Parent(resolved));
         }));
     }
     let pictures = pictures.clone();
@@ -146,6 +148,7 @@ async fn send_all(
         let kind = message.kind();
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
+        let proof = federation.proof(&rm);
         if client.is_none() && not_configured.insert(rm.clone()) {
             let todo = "configure it again; `coalloc topology` says what is owed";
             tracing::warn!(%rm, %txn, ?kind, todo, "something is owed to an RM that is not configured");
@@ -167,9 +170,14 @@ async fn send_all(
             span.set("coalloc.transaction", &txn);
             drop(span);
             messages.ended(&rm, &txn, kind, begun, &delivery);
+            // Nobody has said that a message was lost.
+            let by = match &delivery {
+                Delivery::Answered(_) | Delivery::Rejected(_) => proof.causer(),
+                Delivery::Lost => Causer::Itself,
+            };
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");
             // If the core is busy, this is dropped, and the message's own alarm sends it again.
-            handle.tell(CoordinatorInput::Delivered { rm, txn, kind, delivery });
+            handle.tell_from(by, CoordinatorInput::Delivered { rm, txn, kind, delivery });
         });
     }
 }

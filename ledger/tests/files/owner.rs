@@ -12,7 +12,7 @@ use coalloc_common::{BootTime, Now, Time, limits};
 use coalloc_ledger::{
     AppendFault, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn,
 };
-use coalloc_protocol::{Core, Log, ReplayError, Unsynced};
+use coalloc_protocol::{Causer, Core, Log, ReplayError, Unsynced};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -103,9 +103,12 @@ impl Log for Gate {
     type Error = mpsc::RecvError;
 
     /// Fails when the test drops its end of the channel.
-    fn append(&mut self, records: &[&u64]) -> Result<(), mpsc::RecvError> {
+    fn append_caused(
+        &mut self,
+        records: &[coalloc_protocol::CausedRecord<'_, u64>],
+    ) -> Result<(), mpsc::RecvError> {
         self.entered
-            .send(records.iter().copied().copied().collect())
+            .send(records.iter().map(|caused| *caused.record).collect())
             .map_err(|_| mpsc::RecvError)?;
         self.pass.recv()
     }
@@ -159,20 +162,20 @@ fn read<T: Send + 'static>(
 #[test]
 fn what_waits_while_the_disk_is_busy_shares_one_append() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(1)).unwrap();
+    watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), [1]);
     let waiting: Vec<u64> = (2..=100).collect();
     for number in &waiting {
-        watched.owner.post(Input::Add(*number)).unwrap();
+        watched.owner.post(Input::Add(*number), Causer::Itself).unwrap();
     }
     open.send(()).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), waiting);
     open.send(()).unwrap();
     // More inputs than fit one batch are cut into appends of the largest size.
-    watched.owner.post(Input::Add(0)).unwrap();
+    watched.owner.post(Input::Add(0), Causer::Itself).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), [0]);
     for _ in 0..=limits::GROUP_COMMIT_MAX {
-        watched.owner.post(Input::Add(0)).unwrap();
+        watched.owner.post(Input::Add(0), Causer::Itself).unwrap();
     }
     open.send(()).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap().len(), limits::GROUP_COMMIT_MAX);
@@ -186,14 +189,14 @@ fn what_waits_while_the_disk_is_busy_shares_one_append() {
 #[test]
 fn nothing_is_said_or_shown_before_it_is_durable() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(1)).unwrap();
+    watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
     // All of these are in the next batch, among them an input without records of its own and two
     // reads.
-    watched.owner.post(Input::Add(2)).unwrap();
-    watched.owner.post(Input::Ask).unwrap();
+    watched.owner.post(Input::Add(2), Causer::Itself).unwrap();
+    watched.owner.post(Input::Ask, Causer::Itself).unwrap();
     let before = read(&watched.owner, |sum| sum.sum);
-    watched.owner.post(Input::Add(4)).unwrap();
+    watched.owner.post(Input::Add(4), Causer::Itself).unwrap();
     let after = read(&watched.owner, |sum| sum.sum);
     assert!(watched.effects.try_recv().is_err());
     open.send(()).unwrap();
@@ -216,13 +219,13 @@ fn a_failed_append_releases_nothing_and_ends_the_owner() {
     for cut in AppendFault::ALL {
         let (watched, disk) = in_memory();
         disk.cut_after(1, cut);
-        watched.owner.post(Input::Add(1)).unwrap();
+        watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
         assert_eq!(watched.effects.recv_timeout(PATIENCE).unwrap(), Effect::Sum(1));
-        watched.owner.post(Input::Add(2)).unwrap();
+        watched.owner.post(Input::Add(2), Causer::Itself).unwrap();
         let failure = watched.failures.recv_timeout(PATIENCE).unwrap();
         assert!(failure.contains(&format!("{cut:?}")), "{failure}");
         assert!(!watched.thread.join());
-        assert_eq!(watched.owner.post(Input::Add(4)), Err(PostError::Stopped));
+        assert_eq!(watched.owner.post(Input::Add(4), Causer::Itself), Err(PostError::Stopped));
         assert_eq!(watched.owner.read(|_| ()), Err(PostError::Stopped));
         assert_eq!(watched.effects.try_iter().count(), 0);
         assert_eq!(watched.failures.try_iter().count(), 0, "once");
@@ -232,9 +235,9 @@ fn a_failed_append_releases_nothing_and_ends_the_owner() {
 #[test]
 fn reads_behind_a_failed_append_are_dropped_not_answered() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(1)).unwrap();
+    watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
-    watched.owner.post(Input::Add(2)).unwrap();
+    watched.owner.post(Input::Add(2), Causer::Itself).unwrap();
     let look = read(&watched.owner, |sum| sum.sum);
     open.send(()).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
@@ -263,7 +266,7 @@ fn reads_that_take_long_let_inputs_go_first() {
     let last = read(&watched.owner, |sum| sum.sum);
     go_on.send(()).unwrap();
     long.recv_timeout(PATIENCE).unwrap();
-    watched.owner.post(Input::Add(7)).unwrap();
+    watched.owner.post(Input::Add(7), Causer::Itself).unwrap();
     watched.boot.fetch_add(limits::READS_TIME.as_us(), Ordering::SeqCst);
     end.send(()).unwrap();
     assert_eq!(last.recv_timeout(PATIENCE).unwrap(), 7);
@@ -274,7 +277,7 @@ fn reads_that_take_long_let_inputs_go_first() {
 #[test]
 fn more_reads_than_a_batch_takes_are_all_answered_also_by_one_that_is_stopping() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(1)).unwrap();
+    watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
     let looks: Vec<_> =
         (0..3 * limits::GROUP_COMMIT_MAX).map(|_| read(&watched.owner, |sum| sum.sum)).collect();
@@ -292,7 +295,7 @@ fn a_broken_invariant_is_neither_written_nor_said() {
         return;
     }
     let (watched, disk) = in_memory();
-    watched.owner.post(Input::Break).unwrap();
+    watched.owner.post(Input::Break, Causer::Itself).unwrap();
     let failure = watched.failures.recv_timeout(PATIENCE).unwrap();
     assert_eq!(failure, "invariant violated: I1: broken");
     assert!(!watched.thread.join());
@@ -302,7 +305,7 @@ fn a_broken_invariant_is_neither_written_nor_said() {
 #[test]
 fn a_panic_is_a_failure() {
     let (watched, _) = in_memory();
-    watched.owner.post(Input::Panic).unwrap();
+    watched.owner.post(Input::Panic, Causer::Itself).unwrap();
     assert_eq!(watched.failures.recv_timeout(PATIENCE).unwrap(), "panic: as told");
     assert!(!watched.thread.join());
 }
@@ -310,11 +313,11 @@ fn a_panic_is_a_failure() {
 #[test]
 fn a_tick_comes_when_its_time_has_come_and_before_the_inputs() {
     let (watched, _) = in_memory();
-    watched.owner.post(Input::WakeAt(BootTime::from_us(5_000_000))).unwrap();
+    watched.owner.post(Input::WakeAt(BootTime::from_us(5_000_000)), Causer::Itself).unwrap();
     watched.boot.store(4_999_999, Ordering::SeqCst);
     assert_eq!(read(&watched.owner, |sum| sum.ticks).recv_timeout(PATIENCE).unwrap(), 0);
     watched.boot.store(5_000_000, Ordering::SeqCst);
-    watched.owner.post(Input::Ask).unwrap();
+    watched.owner.post(Input::Ask, Causer::Itself).unwrap();
     let ticked = Effect::Ticked(BootTime::from_us(5_000_000));
     assert_eq!(watched.effects.recv_timeout(PATIENCE).unwrap(), ticked);
     assert_eq!(watched.effects.recv_timeout(PATIENCE).unwrap(), Effect::Sum(0));
@@ -334,7 +337,7 @@ fn nobody_has_to_post_for_a_tick_to_come() {
     let core = Sum::default();
     let (owner, thread) = spawn("sum", core, log, clock, on_effect, on_failure).unwrap();
     let wake = BootTime::from_us(boot().as_us() + 30_000);
-    owner.post(Input::WakeAt(wake)).unwrap();
+    owner.post(Input::WakeAt(wake), Causer::Itself).unwrap();
     let Effect::Ticked(at) = effects.recv_timeout(PATIENCE).unwrap() else { panic!() };
     assert!(at >= wake);
     owner.stop();
@@ -344,9 +347,9 @@ fn nobody_has_to_post_for_a_tick_to_come() {
 #[test]
 fn a_wake_that_stays_in_the_past_does_not_spin() {
     let (watched, _) = in_memory();
-    watched.owner.post(Input::Stubborn).unwrap();
+    watched.owner.post(Input::Stubborn, Causer::Itself).unwrap();
     let begin = Instant::now();
-    watched.owner.post(Input::WakeAt(BootTime::from_us(0))).unwrap();
+    watched.owner.post(Input::WakeAt(BootTime::from_us(0)), Causer::Itself).unwrap();
     for _ in 0..20 {
         watched.effects.recv_timeout(PATIENCE).unwrap();
     }
@@ -357,12 +360,12 @@ fn a_wake_that_stays_in_the_past_does_not_spin() {
 #[test]
 fn stop_finishes_what_was_posted_and_refuses_what_comes_later() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(1)).unwrap();
+    watched.owner.post(Input::Add(1), Causer::Itself).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
-    watched.owner.post(Input::Add(2)).unwrap();
+    watched.owner.post(Input::Add(2), Causer::Itself).unwrap();
     let other = watched.owner.clone();
     other.stop();
-    assert_eq!(watched.owner.post(Input::Add(4)), Err(PostError::Stopped));
+    assert_eq!(watched.owner.post(Input::Add(4), Causer::Itself), Err(PostError::Stopped));
     open.send(()).unwrap();
     assert_eq!(appends.recv_timeout(PATIENCE).unwrap(), [2]);
     open.send(()).unwrap();
@@ -374,12 +377,12 @@ fn stop_finishes_what_was_posted_and_refuses_what_comes_later() {
 #[test]
 fn a_full_inbox_is_busy_and_can_still_be_stopped() {
     let (watched, appends, open) = gated();
-    watched.owner.post(Input::Add(0)).unwrap();
+    watched.owner.post(Input::Add(0), Causer::Itself).unwrap();
     appends.recv_timeout(PATIENCE).unwrap();
     for _ in 0..limits::INBOX_MAX {
-        watched.owner.post(Input::Ask).unwrap();
+        watched.owner.post(Input::Ask, Causer::Itself).unwrap();
     }
-    assert_eq!(watched.owner.post(Input::Ask), Err(PostError::Busy));
+    assert_eq!(watched.owner.post(Input::Ask, Causer::Itself), Err(PostError::Busy));
     watched.owner.stop();
     open.send(()).unwrap();
     assert!(watched.thread.join());
@@ -407,7 +410,9 @@ fn answers_come_from_many_threads_at_once() {
             let (owner, total) = (watched.owner.clone(), Arc::clone(&total));
             scope.spawn(move || {
                 for number in 0..500 {
-                    while owner.post(Input::Add(thread * number)) == Err(PostError::Busy) {
+                    while owner.post(Input::Add(thread * number), Causer::Itself)
+                        == Err(PostError::Busy)
+                    {
                         std::thread::yield_now();
                     }
                     *total.lock().unwrap() += thread * number;

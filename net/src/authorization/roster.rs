@@ -124,7 +124,8 @@ mod tests {
         let (not_before, not_after) = (Time::from_us(0), Time::from_us(1));
         let (identity, issuer) = (identity(text), String::new());
         let owner = CertificateOwner { identity, issuer, digest: [0; 32], not_before, not_after };
-        Arc::new(ProvenClient { owner, chain: Vec::new() })
+        let causer = owner.causer();
+        Arc::new(ProvenClient { owner, chain: Vec::new(), causer })
     }
 
     fn roster() -> Roster {

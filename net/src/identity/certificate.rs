@@ -8,6 +8,7 @@
 use std::fmt;
 
 use coalloc_common::{Identity, Time};
+use coalloc_protocol::{Causer, ProvenPeer};
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
@@ -66,6 +67,23 @@ impl CertificateOwner {
             not_after: at(validity.not_after),
         })
     }
+}
+
+impl CertificateOwner {
+    /// The owner, as the causer of what follows from its messages.
+    #[must_use]
+    pub fn causer(&self) -> Causer {
+        Causer::peer(ProvenPeer {
+            peer: self.identity.to_string(),
+            issuer: Some(self.issuer.clone()),
+            subject: Some(hex(&self.digest)),
+        })
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for CertificateOwner {

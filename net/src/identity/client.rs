@@ -23,6 +23,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::Disbelief;
+use super::certificate::CertificateOwner;
 use super::server::alert;
 use super::store::{Credentials, IdentityStore};
 use super::trust::{Trust, Use, algorithms};
@@ -229,6 +230,13 @@ pub struct BelievedStream<S> {
 }
 
 impl<S> BelievedStream<S> {
+    /// Who has proven to be at the other end.
+    #[must_use]
+    pub fn owner(&self) -> Option<CertificateOwner> {
+        let chain = self.stream.get_ref().1.peer_certificates()?;
+        CertificateOwner::read(chain.first()?).ok()
+    }
+
     /// Every poll calls this, so that the HTTP/2 library is woken whatever it waits for.
     fn check(&mut self, context: &mut Context<'_>) -> std::io::Result<()> {
         match self.disbelieved.as_mut().poll(context) {

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use coalloc_protocol::Causer;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
@@ -39,6 +40,8 @@ pub struct ProvenClient {
     pub owner: CertificateOwner,
     /// The certificate, and those of its issuers.
     pub chain: Vec<CertificateDer<'static>>,
+    /// The owner, as the causer of what follows from its messages.
+    pub causer: Causer,
 }
 
 /// The settings of both kinds of server.
@@ -108,7 +111,8 @@ impl TlsServer {
                 let chain: Vec<_> = chain.iter().map(|one| one.clone().into_owned()).collect();
                 // The handshake has read this certificate once already; this cannot fail any more.
                 let owner = CertificateOwner::read(&chain[0]).map_err(std::io::Error::other)?;
-                Some(Arc::new(ProvenClient { owner, chain }))
+                let causer = owner.causer();
+                Some(Arc::new(ProvenClient { owner, chain, causer }))
             }
         };
         Ok((Box::new(stream), client))

@@ -94,7 +94,10 @@ impl Log for InstantLog {
     type Record = ParticipantRecord;
     type Error = std::fmt::Error;
 
-    fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), std::fmt::Error> {
+    fn append_caused(
+        &mut self,
+        _: &[coalloc_protocol::CausedRecord<'_, ParticipantRecord>],
+    ) -> Result<(), std::fmt::Error> {
         Ok(())
     }
 }

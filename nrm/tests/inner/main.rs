@@ -43,8 +43,11 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
         impl Log for Keep<'_> {
             type Record = ParticipantRecord;
             type Error = std::fmt::Error;
-            fn append(&mut self, records: &[&ParticipantRecord]) -> Result<(), std::fmt::Error> {
-                self.0.extend(records.iter().copied().cloned());
+            fn append_caused(
+                &mut self,
+                records: &[coalloc_protocol::CausedRecord<'_, ParticipantRecord>],
+            ) -> Result<(), std::fmt::Error> {
+                self.0.extend(records.iter().map(|caused| caused.record.clone()));
                 Ok(())
             }
         }

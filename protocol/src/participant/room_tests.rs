@@ -39,7 +39,10 @@ fn answer(p: &mut Participant, input: ParticipantInput) -> (Answer, usize) {
     impl crate::durable::Log for Count {
         type Record = ParticipantRecord;
         type Error = std::convert::Infallible;
-        fn append(&mut self, records: &[&ParticipantRecord]) -> Result<(), Self::Error> {
+        fn append_caused(
+            &mut self,
+            records: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
+        ) -> Result<(), Self::Error> {
             self.0 += records.len();
             Ok(())
         }

@@ -152,7 +152,10 @@ pub(super) fn run(
     impl crate::durable::Log for InstantLog {
         type Record = ParticipantRecord;
         type Error = Never;
-        fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Never> {
+        fn append_caused(
+            &mut self,
+            _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
+        ) -> Result<(), Never> {
             Ok(())
         }
     }

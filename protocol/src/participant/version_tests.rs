@@ -81,7 +81,10 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     impl Log for InstantLog {
         type Record = ParticipantRecord;
         type Error = std::convert::Infallible;
-        fn append(&mut self, _: &[&ParticipantRecord]) -> Result<(), Self::Error> {
+        fn append_caused(
+            &mut self,
+            _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
+        ) -> Result<(), Self::Error> {
             Ok(())
         }
     }

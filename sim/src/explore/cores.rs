@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use coalloc_common::{BootTime, Now, Span};
 use coalloc_ledger::step_all;
-use coalloc_protocol::{Core, Log, sync};
+use coalloc_protocol::{Causer, Core, Log, sync};
 
 use crate::world::node::WALL_START;
 
@@ -74,8 +74,11 @@ impl<R: Clone> Log for Durable<R> {
     type Record = R;
     type Error = Infallible;
 
-    fn append(&mut self, records: &[&R]) -> Result<(), Infallible> {
-        self.0.extend(records.iter().map(|record| (*record).clone()));
+    fn append_caused(
+        &mut self,
+        records: &[coalloc_protocol::CausedRecord<'_, R>],
+    ) -> Result<(), Infallible> {
+        self.0.extend(records.iter().map(|caused| caused.record.clone()));
         Ok(())
     }
 }
@@ -159,6 +162,7 @@ impl<C: Explored> Cores<C> {
         us: i64,
     ) -> BatchOutcome<C::Effect> {
         let mut durable = Durable(Vec::new());
+        let inputs = inputs.into_iter().map(|input| (input, Causer::Itself));
         // A panic of a core would end its process. It is reported, with the path that led to it.
         let step = AssertUnwindSafe(|| step_all(&mut core, None, inputs, clocks(us)));
         let (effects, panicked) = match panic::catch_unwind(step) {

@@ -11,7 +11,7 @@ use coalloc_common::{BootTime, DiskSpace, Now, Span, Time, limits};
 use coalloc_ledger::{
     AppendFault, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room, step_all,
 };
-use coalloc_protocol::{Core, Unsynced, sync};
+use coalloc_protocol::{Causer, Core, Unsynced, sync};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -207,7 +207,9 @@ where
         let news = news_of_room::<C, _>(log, &mut self.room);
         let news = news.map_err(|error| format!("{}: {error}", self.name))?;
         let taken = self.inbox.len().min(limits::GROUP_COMMIT_MAX);
-        let batch = step_all(core, news, self.inbox.drain(..taken), now);
+        // Who has proven what is the business of shells; a world has none.
+        let inputs = self.inbox.drain(..taken).map(|input| (input, Causer::Itself));
+        let batch = step_all(core, news, inputs, now);
         if taken == 0 && core.next_wake().is_some_and(|wake| wake <= now.boot) {
             return Err(format!("{}: a tick leaves it waiting for a tick", self.name));
         }

@@ -1,4 +1,4 @@
-//! One record as one line: its time, kind, transaction, cause and details.
+//! One record as one line: its time, kind, transaction, cause, proven sender and details.
 //!
 //! The line is made from the record's JSON, not from this program's types, so that records of another
 //! release can be shown too.
@@ -43,6 +43,9 @@ pub(super) fn shown(record: &Value) -> String {
     let _ = write!(out, "  {what}");
     if let Some(by) = cause(record) {
         let _ = write!(out, "  by {by}");
+    }
+    if let Some(peer) = text("/from/peer") {
+        let _ = write!(out, "  sent by {peer}");
     }
     for detail in details(record) {
         let _ = write!(out, "  {detail}");

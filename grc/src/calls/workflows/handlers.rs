@@ -34,7 +34,8 @@ impl WorkflowsRpc for GrcService {
         &self,
         request: Request<v1::SubmitWorkflowRequest>,
     ) -> Result<Response<v1::SubmitWorkflowResponse>, Status> {
-        let (service, caller) = (self.clone(), Caller::of_request(&request)?);
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
         let wire = request.into_inner();
         caller.check_acts_for("workflow.user", user_of(wire.workflow.as_ref()))?;
         let id = wire.request_id.clone();
@@ -98,7 +99,7 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::ReportActivityRequest>,
     ) -> Result<Response<v1::ReportActivityResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let (service, wire) = (self.clone(), request.into_inner());
+        let (service, wire) = (self.for_caller(&caller), request.into_inner());
         caller.check_acts_for("user", &wire.user)?;
         self.check_sees(&caller, "workflow", &wire.id).await?;
         let (report, id) = (wire.report_id.clone(), wire.id.clone());
@@ -116,7 +117,7 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::ReviseWorkflowRequest>,
     ) -> Result<Response<v1::ReviseWorkflowResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let (service, wire) = (self.clone(), request.into_inner());
+        let (service, wire) = (self.for_caller(&caller), request.into_inner());
         caller.check_acts_for("user", &wire.user)?;
         self.check_sees(&caller, "workflow", &wire.id).await?;
         let id = wire.id.clone();

@@ -140,7 +140,7 @@ impl GrcService {
         let ParsedReport { reservation, report, by } = self.parse_report(&wire).await?;
         let (id, own) = (report.id.clone(), reservation.clone());
         let input = |token| CoordinatorInput::Report { reservation: own, report, by, token };
-        let number = match self.handle.call(input).await? {
+        let number = match self.handle.call(&self.causer, input).await? {
             ReportEnd::Recorded(number) => number,
             ReportEnd::OtherContent => return Err(status::other_content("report", id.as_str())),
             ReportEnd::Unknown => return Err(status::not_found("workflow", &wire.id)),
@@ -365,7 +365,7 @@ impl GrcService {
         };
         *tried = Some(change.clone());
         let mut jobs = RevisionJobs::new(self, id, &wish);
-        match converse(&self.handle, &self.pauses, ticket, &mut jobs).await? {
+        match converse((&self.handle, &self.causer), &self.pauses, ticket, &mut jobs).await? {
             ChangeEnd::UnderWay(_) => Ok(None),
             ChangeEnd::NotConfirmed(_) | ChangeEnd::Unknown => Ok(Some(nothing)),
             end => {

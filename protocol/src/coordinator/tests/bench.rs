@@ -130,9 +130,12 @@ impl Bench {
         impl crate::durable::Log for Keep<'_> {
             type Record = CoordinatorRecord;
             type Error = std::convert::Infallible;
-            fn append(&mut self, records: &[&CoordinatorRecord]) -> Result<(), Self::Error> {
+            fn append_caused(
+                &mut self,
+                records: &[crate::causer::CausedRecord<'_, CoordinatorRecord>],
+            ) -> Result<(), Self::Error> {
                 for record in records {
-                    let text = serde_json::to_string(record).unwrap();
+                    let text = record.to_json().unwrap();
                     self.0.push(serde_json::from_str(&text).unwrap());
                 }
                 Ok(())

@@ -88,7 +88,10 @@ impl coalloc_protocol::Log for Silent {
     type Record = CoordinatorRecord;
     type Error = std::convert::Infallible;
 
-    fn append(&mut self, _: &[&CoordinatorRecord]) -> Result<(), Self::Error> {
+    fn append_caused(
+        &mut self,
+        _: &[coalloc_protocol::CausedRecord<'_, CoordinatorRecord>],
+    ) -> Result<(), Self::Error> {
         Ok(())
     }
 }

@@ -72,7 +72,10 @@ impl<R> coalloc_protocol::Log for Silent<R> {
     type Record = R;
     type Error = std::convert::Infallible;
 
-    fn append(&mut self, _: &[&R]) -> Result<(), Self::Error> {
+    fn append_caused(
+        &mut self,
+        _: &[coalloc_protocol::CausedRecord<'_, R>],
+    ) -> Result<(), Self::Error> {
         Ok(())
     }
 }
