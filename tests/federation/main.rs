@@ -30,6 +30,7 @@ mod logged_jobs;
 mod middle;
 mod modify;
 mod options;
+mod owners;
 mod part_windows;
 mod races;
 mod reconcile;

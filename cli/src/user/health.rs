@@ -1,8 +1,8 @@
 //! `coalloc health`: checks whether daemons serve, for people, scripts, and the health checks of containers
 //! that hold nothing but this program.
 //!
-//! For a coordinator it also reports when no resource manager accepts it, when bookings differ, and what is
-//! owed to a resource manager that does not answer or is not configured.
+//! For a coordinator it also reports when no resource manager accepts it, when bookings differ, when a resource manager
+//! describes what is another's, and what is owed to a resource manager that does not answer or is not configured.
 //!
 //! Checking that a daemon's answers make sense (`coalloc topology` does that) and waiting are deliberately
 //! not here.
@@ -20,7 +20,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
 use crate::kit::when::Length;
-use crate::user::wording::owed::{denied_by_all, differing, owed};
+use crate::user::wording::owed::{denied_by_all, differing, overreaching, owed};
 
 /// Default timeout for one address: a daemon answers in milliseconds.
 const PATIENCE: &str = "2s";
@@ -28,8 +28,8 @@ const PATIENCE: &str = "2s";
 /// Ask daemons whether they serve
 ///
 /// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
-/// resource manager accepts it, when it has differences with one, or when it owes something to one that
-/// cannot be told; its line says so.
+/// resource manager accepts it, when it has differences with one, when one describes sites or paths of
+/// another, or when it owes something to one that cannot be told; its line says so.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -98,8 +98,8 @@ fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// Problems between a coordinator and its resource managers: they do not accept it, their bookings differ,
-/// or they are owed something that they do not get.
+/// Problems between a coordinator and its resource managers: they do not accept it, their bookings differ, one describes
+/// what is another's, or they are owed something that they do not get.
 ///
 /// Returns `None` when all is well, or when the daemon is not a coordinator.
 async fn troubles(dialer: &Dialer, address: &str) -> Option<String> {
@@ -107,7 +107,7 @@ async fn troubles(dialer: &Dialer, address: &str) -> Option<String> {
     let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
     let response = described.get_ref();
     let all = denied_by_all(response).into_iter().chain(differing(response));
-    let all: Vec<String> = all.chain(owed(response)).collect();
+    let all: Vec<String> = all.chain(overreaching(response)).chain(owed(response)).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
