@@ -1,9 +1,10 @@
-//! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text.
+//! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text. What a daemon has shown at the
+//! last connection is kept beside its address.
 //!
 //! Left out: the TLS handshake itself ([`crate::identity::client`]).
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use coalloc_common::{InvalidField, limits};
@@ -13,6 +14,7 @@ use tokio::net::TcpStream;
 use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
+use crate::identity::certificate::CertificateOwner;
 use crate::identity::client::{BelievedStream, ExpectedServer, secure};
 use crate::identity::store::IdentityStore;
 
@@ -25,6 +27,24 @@ pub struct Destination {
     pub endpoint: Endpoint,
     /// Who has to answer; `None` when calls are made in plain text.
     pub expected: Option<ExpectedServer>,
+    /// The certificate that was shown there.
+    pub shown: ShownCertificate,
+}
+
+/// The certificate that the daemon at a destination has shown at the last connection. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct ShownCertificate(Arc<Mutex<Option<CertificateOwner>>>);
+
+impl ShownCertificate {
+    /// The certificate; `None` before the first connection, and in plain text.
+    #[must_use]
+    pub fn get(&self) -> Option<CertificateOwner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, shown: CertificateOwner) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+    }
 }
 
 impl Destination {
@@ -38,7 +58,12 @@ impl Destination {
         expected: Option<ExpectedServer>,
     ) -> Result<Self, InvalidField> {
         let endpoint = endpoint(field, address)?;
-        Ok(Self { address: address.to_owned(), endpoint, expected })
+        Ok(Self {
+            address: address.to_owned(),
+            endpoint,
+            expected,
+            shown: ShownCertificate::default(),
+        })
     }
 }
 
@@ -77,6 +102,7 @@ impl Dialer {
             identity: Arc::clone(identity),
             expected,
             address: to.address.as_str().into(),
+            shown: to.shown.clone(),
         };
         to.endpoint.connect_with_connector_lazy(connector)
     }
@@ -96,6 +122,7 @@ struct TlsDialer {
     identity: Arc<IdentityStore>,
     expected: ExpectedServer,
     address: Arc<str>,
+    shown: ShownCertificate,
 }
 
 impl Service<Uri> for TlsDialer {
@@ -108,12 +135,14 @@ impl Service<Uri> for TlsDialer {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { identity, expected, address } = self.clone();
+        let Self { identity, expected, address, shown } = self.clone();
         Box::pin(async move {
             let stream = TcpStream::connect(&*address).await?;
             // Messages are small, and somebody waits for each.
             stream.set_nodelay(true)?;
-            Ok(TokioIo::new(secure(&identity, &expected, stream).await?))
+            let stream = secure(&identity, &expected, stream).await?;
+            shown.set(stream.server().clone());
+            Ok(TokioIo::new(stream))
         })
     }
 }

@@ -4,6 +4,7 @@
 //! and shows any certificate, also those with which our own client would not even start.
 
 mod dropped;
+mod ending;
 mod others;
 mod siege;
 mod stranger;

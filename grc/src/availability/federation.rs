@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{InvalidField, Owners, RmName, Topology, VertexName, limits};
-use coalloc_net::convert::{Claims, Described, own_part, topology_of_descriptions};
+use coalloc_net::convert::{Claims, Described, own_part, time_to_wire, topology_of_descriptions};
 use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
 use coalloc_net::status;
@@ -30,7 +30,7 @@ use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
 use crate::meters;
-use coalloc_net::client::Destination;
+use coalloc_net::client::{Destination, ShownCertificate};
 
 /// A client to one RM, with a limit on the size of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
@@ -42,6 +42,8 @@ type QuestionRound = (Instant, Vec<RmName>);
 #[derive(Debug, Clone)]
 struct KnownRm {
     address: String,
+    /// The certificate that the RM has shown.
+    shown: ShownCertificate,
     client: RmClient,
     /// Asks the RM for its availability.
     inquiry: Inquiry,
@@ -119,6 +121,7 @@ impl Federation {
                 .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
             let known = KnownRm {
                 address: peer.address.clone(),
+                shown: peer.shown.clone(),
                 inquiry: inquiry(name, &client),
                 client,
                 description: None,
@@ -292,6 +295,10 @@ impl Federation {
                     .filter(|_| known.crowded_out.is_none())
                     .map(|said| own_part(said, &known.foreign)),
                 not_used: known.crowded_out.clone().unwrap_or_default(),
+                certificate: known.shown.get().map(|shown| v1::CertificateLife {
+                    not_before: Some(time_to_wire(shown.not_before)),
+                    not_after: Some(time_to_wire(shown.not_after)),
+                }),
                 foreign_names: shown_of(&known.foreign),
                 foreign_names_total: u32::try_from(known.foreign.len()).unwrap_or(u32::MAX),
                 denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
