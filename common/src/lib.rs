@@ -18,6 +18,7 @@ pub mod limits;
 pub mod objective;
 pub mod owners;
 pub mod part_window;
+pub mod plain_text;
 pub mod planted;
 pub mod price;
 pub mod profile;

@@ -38,6 +38,7 @@ mod refusals;
 mod server_faults;
 mod servers;
 mod serving;
+mod strange_texts;
 mod tasks;
 mod telemetry;
 #[allow(dead_code, reason = "other tests take the rest")]

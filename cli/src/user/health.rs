@@ -104,7 +104,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
             }
         }
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{address:width$}  {word}");
+        let _ = writeln!(text, "{address:width$}  {}", text::line(&word));
     }
     if let Some(store) = dialer.identity() {
         let CertificateOwner { identity, not_before, not_after, .. } = &store.current().owner;

@@ -96,7 +96,7 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     out += &managers(&response.resource_managers);
     let denied = denied_by_all(response).into_iter();
     for line in denied.chain(overreaching(response)).chain(owed(response)) {
-        let _ = writeln!(out, "{line}");
+        let _ = writeln!(out, "{}", text::line(&line));
     }
     out
 }
