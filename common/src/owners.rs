@@ -49,7 +49,13 @@ impl Owners {
             };
             // A lone `*` has nothing before it: all names that nobody else owns.
             if !(text.is_empty() && pattern.len() == 1) {
-                check_name(&field, text)?;
+                check_name(&field, text).map_err(|error| InvalidField {
+                    allowed: format!(
+                        "{}; a {ANYTHING} behind it stands for any ending",
+                        error.allowed
+                    ),
+                    ..error
+                })?;
             }
             if let Some(other) = map.get(text) {
                 let allowed = format!("each pattern once; {other} has it already");
