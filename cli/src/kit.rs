@@ -1,11 +1,12 @@
 //! What all commands are made of: exit codes and failures ([`exit`]), calls to daemons ([`rpc`]), instants on
 //! the command line ([`when`]), requests from files and flags ([`request`]), certificates and who issues them
-//! ([`authority`]), and how values ([`text`]) and timetables ([`gantt`]) look in text.
+//! ([`authority`]), how long they last ([`expiry`]), and how values ([`text`]) and timetables ([`gantt`]) look in text.
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
 
 pub mod authority;
 pub mod exit;
+pub mod expiry;
 pub mod gantt;
 pub mod request;
 pub mod rpc;

@@ -24,6 +24,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use coalloc_common::plain_text;
 
 use kit::exit::{self, Answer, Exit, Failure};
 use kit::text;
@@ -165,6 +166,8 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
         }
     };
     let mut stdout = std::io::stdout().lock();
+    // Nothing that a command prints steers a terminal. What is still in the text comes from somebody else.
+    let text = plain_text::lines(&text);
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => exit.into(),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit.into(),

@@ -1,7 +1,11 @@
 //! The error for every unacceptable value from outside: it names the field, the value and what is
 //! allowed. Left out: refusals for lack of resources, see [`Refusal`](crate::Refusal).
 
+use std::borrow::Cow;
+
 use thiserror::Error;
+
+use crate::plain_text;
 
 /// A value from outside that was refused before anything was done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -25,6 +29,10 @@ impl InvalidField {
         let mut value = value.to_string();
         if value.chars().count() > VALUE_SHOWN_MAX {
             value = value.chars().take(VALUE_SHOWN_MAX).chain("…".chars()).collect();
+        }
+        // The value comes from outside, and errors go into logs.
+        if let Cow::Owned(plain) = plain_text::one_line(&value) {
+            value = plain;
         }
         Self { field: field.into(), value, allowed: allowed.into() }
     }

@@ -279,6 +279,12 @@ pub const UPWARD_SHORT_TIME: Span = Span::from_millis(500);
 pub const VERTICES_MAX: usize = 10_000;
 /// Edges of one federation.
 pub const EDGES_MAX: usize = 100_000;
+/// Most names, or beginnings of names, that the configuration says one resource manager owns: as many as a federation has
+/// sites and exchange points.
+pub const OWNED_PATTERNS_MAX: usize = VERTICES_MAX;
+/// Most names of another that a coordinator tells one by one of a resource manager which describes them; it counts the
+/// others. A person who reads so many has understood, and the answer about a thousand resource managers stays small.
+pub const CLAIMS_SHOWN_MAX: usize = 20;
 /// Resources that one RM may own.
 pub const RM_RESOURCES_MAX: usize = 10_000;
 

@@ -6,7 +6,7 @@ pub mod tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use coalloc_common::{CoordinatorName, InvalidField, RmName, Role, Span, limits};
+use coalloc_common::{CoordinatorName, InvalidField, Owners, RmName, Role, Span, limits};
 use coalloc_net::client::Destination;
 use coalloc_net::convert::{RequestOptions, plan_options, span_from_wire};
 use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
@@ -26,6 +26,8 @@ pub struct GrcConfig {
     pub name: CoordinatorName,
     /// The resource managers that it coordinates.
     pub rms: BTreeMap<RmName, Destination>,
+    /// Whose the names of sites, exchange points and paths are.
+    pub owners: Owners,
     /// The options for the search of plans, used where a request does not set them.
     pub planning: RequestOptions,
     /// Soft expiry of its holds: how long an RM waits for the decision before it asks. `None`: each RM's default.
@@ -64,11 +66,12 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
     security.check_owner(Role::Coordinator, name.as_str())?;
     let upward = message.upward.as_ref();
     let upward = upward.map(|wire| ParentSettings::parse(security, &name, wire)).transpose()?;
-    let rms = peers(security, &name, &message.resource_managers)?;
+    let (rms, owners) = peers(security, &name, &message.resource_managers)?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     Ok(GrcConfig {
         daemon,
         rms,
+        owners,
         name,
         planning: planning.map_err(|error| InvalidField {
             field: error.field.replacen("options", "planning", 1),
@@ -84,12 +87,12 @@ fn peers(
     security: &Security,
     own: &CoordinatorName,
     wire: &[v1::Peer],
-) -> Result<BTreeMap<RmName, Destination>, InvalidField> {
+) -> Result<(BTreeMap<RmName, Destination>, Owners), InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one resource manager";
         return Err(InvalidField::new("resource_managers", "none", allowed));
     }
-    let mut peers = BTreeMap::new();
+    let (mut peers, mut owners) = (BTreeMap::new(), Owners::default());
     let mut addresses = BTreeSet::new();
     for (index, peer) in wire.iter().enumerate() {
         let field = |name: &str| format!("resource_managers[{index}].{name}");
@@ -104,10 +107,11 @@ fn peers(
             let allowed = "each address once; one daemon has one identity";
             return Err(InvalidField::new(field("address"), &peer.address, allowed));
         }
+        owners.add(&field("owns"), &name, &peer.owns)?;
         if peers.insert(name, destination).is_some() {
             let allowed = "each name once; one identity is one daemon";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));
         }
     }
-    Ok(peers)
+    Ok((peers, owners))
 }

@@ -53,7 +53,8 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
 ) -> Result<(), DaemonError> {
     let above = config.upward.iter().flat_map(|upward| upward.coordinators.keys());
     let lineage = std::iter::once(config.name.to_string()).chain(above.map(ToString::to_string));
-    let federation = Federation::new(&config.rms, host).of(lineage.collect());
+    let federation =
+        Federation::new(&config.rms, host).of(lineage.collect()).with_owners(config.owners.clone());
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
     let (coordinator, ledger) = opened;

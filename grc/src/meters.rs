@@ -59,6 +59,7 @@ where
         let grc = grc();
         for status in statuses() {
             grc.reachable.with([&status.name]).set(i64::from(status.reachable));
+            grc.foreign_names.with([&status.name]).set(i64::from(status.foreign_names_total));
         }
         for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
             grc.picture_age.with([rm.as_str()]).set(seconds(told.elapsed()));

@@ -1,12 +1,12 @@
-//! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text.
+//! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text. What a daemon has shown at the
+//! last connection is kept beside its address.
 //!
 //! Left out: the TLS handshake itself ([`crate::identity::client`]).
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use arc_swap::ArcSwap;
 use coalloc_common::{InvalidField, limits};
 use coalloc_protocol::Causer;
 use http::Uri;
@@ -28,29 +28,29 @@ pub struct Destination {
     pub endpoint: Endpoint,
     /// Who has to answer; `None` when calls are made in plain text.
     pub expected: Option<ExpectedServer>,
-    /// Who has answered there last.
-    pub proof: ServerProof,
+    /// The certificate that was shown there.
+    pub shown: ShownCertificate,
 }
 
-/// What is proven of whoever answers at a destination. Clones share it, and every new connection renews it.
-#[derive(Debug, Clone)]
-pub struct ServerProof(Arc<ArcSwap<Causer>>);
+/// The certificate that the daemon at a destination has shown at the last connection. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct ShownCertificate(Arc<Mutex<Option<CertificateOwner>>>);
 
-impl Default for ServerProof {
-    fn default() -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(Causer::unproven())))
+impl ShownCertificate {
+    /// The certificate; `None` before the first connection, and in plain text.
+    #[must_use]
+    pub fn get(&self) -> Option<CertificateOwner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-}
 
-impl ServerProof {
-    /// The server, as the causer of what follows from its answers.
+    /// The daemon that has shown it, as the causer of what follows from its answers.
     #[must_use]
     pub fn causer(&self) -> Causer {
-        Causer::clone(&self.0.load())
+        self.get().map_or_else(Causer::unproven, |owner| owner.causer())
     }
 
-    fn renew(&self, owner: &CertificateOwner) {
-        self.0.store(Arc::new(owner.causer()));
+    fn set(&self, shown: CertificateOwner) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
     }
 }
 
@@ -65,8 +65,12 @@ impl Destination {
         expected: Option<ExpectedServer>,
     ) -> Result<Self, InvalidField> {
         let endpoint = endpoint(field, address)?;
-        let proof = ServerProof::default();
-        Ok(Self { address: address.to_owned(), endpoint, expected, proof })
+        Ok(Self {
+            address: address.to_owned(),
+            endpoint,
+            expected,
+            shown: ShownCertificate::default(),
+        })
     }
 }
 
@@ -105,7 +109,7 @@ impl Dialer {
             identity: Arc::clone(identity),
             expected,
             address: to.address.as_str().into(),
-            proof: to.proof.clone(),
+            shown: to.shown.clone(),
         };
         to.endpoint.connect_with_connector_lazy(connector)
     }
@@ -125,7 +129,7 @@ struct TlsDialer {
     identity: Arc<IdentityStore>,
     expected: ExpectedServer,
     address: Arc<str>,
-    proof: ServerProof,
+    shown: ShownCertificate,
 }
 
 impl Service<Uri> for TlsDialer {
@@ -138,16 +142,13 @@ impl Service<Uri> for TlsDialer {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { identity, expected, address, proof } = self.clone();
+        let Self { identity, expected, address, shown } = self.clone();
         Box::pin(async move {
             let stream = TcpStream::connect(&*address).await?;
             // Messages are small, and somebody waits for each.
             stream.set_nodelay(true)?;
             let stream = secure(&identity, &expected, stream).await?;
-            // The handshake has read this certificate, so there is an owner.
-            if let Some(owner) = stream.owner() {
-                proof.renew(&owner);
-            }
+            shown.set(stream.server().clone());
             Ok(TokioIo::new(stream))
         })
     }

@@ -7,6 +7,7 @@
 
 mod alternatives;
 mod bookings;
+mod claims;
 mod federation;
 mod hold;
 mod inner;
@@ -23,6 +24,7 @@ mod workflow;
 
 pub use alternatives::smaller_to_wire;
 pub use bookings::{compare_from_wire, compare_to_wire, compared_from_wire, compared_to_wire};
+pub use claims::{Claims, Described, own_part};
 pub use federation::{
     check_references, file_topology, others_to_wire, path_resources, site_resources, taken,
     topology_of_descriptions,

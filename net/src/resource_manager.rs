@@ -21,7 +21,7 @@ use tonic::{Code, Request, Status};
 
 pub use self::bookings::{BookingChange, BookingPage, ListFilter, progress};
 use crate::authorization::Caller;
-use crate::client::{Destination, ServerProof};
+use crate::client::{Destination, ShownCertificate};
 use crate::machine::Host;
 use crate::{convert, status};
 
@@ -229,7 +229,7 @@ impl Comparison {
 #[derive(Debug)]
 pub struct Resolvers {
     rm: String,
-    clients: BTreeMap<CoordinatorName, (ResolverClient<Channel>, ServerProof)>,
+    clients: BTreeMap<CoordinatorName, (ResolverClient<Channel>, ShownCertificate)>,
 }
 
 impl Resolvers {
@@ -241,7 +241,7 @@ impl Resolvers {
         host: &Host,
     ) -> Self {
         let client = |(name, to): (&CoordinatorName, &Destination)| {
-            (name.clone(), (ResolverClient::new(host.connect(to)), to.proof.clone()))
+            (name.clone(), (ResolverClient::new(host.connect(to)), to.shown.clone()))
         };
         Self { rm, clients: coordinators.iter().map(client).collect() }
     }
@@ -254,7 +254,7 @@ impl Resolvers {
         post: impl Fn(Causer, TransactionId, Resolution) + Clone + Send + 'static,
     ) {
         while let Some((coordinator, txn)) = asked.recv().await {
-            let Some((client, proof)) = self.clients.get(&coordinator).cloned() else {
+            let Some((client, shown)) = self.clients.get(&coordinator).cloned() else {
                 tracing::warn!(%txn, %coordinator, "the hold's coordinator is no longer configured");
                 continue;
             };
@@ -262,7 +262,7 @@ impl Resolvers {
             tokio::spawn(async move {
                 let resolution = resolve(client, rm, &txn).await;
                 tracing::info!(%txn, %coordinator, ?resolution, "asked about the outcome of a hold");
-                post(proof.causer(), txn, resolution);
+                post(shown.causer(), txn, resolution);
             });
         }
     }

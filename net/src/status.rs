@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use coalloc_common::InvalidField;
+use coalloc_common::{InvalidField, plain_text};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -21,6 +21,7 @@ const STOPPING_RETRY: Duration = Duration::from_secs(2);
 const WAITING_RETRY: Duration = Duration::from_secs(1);
 
 /// A status with `google.rpc.ErrorInfo`, which has the reason for programs, added to `details`.
+/// The text may repeat what the caller sent; it is on one line. The details keep everything as it was sent.
 fn with_reason(
     code: Code,
     reason: &str,
@@ -30,7 +31,8 @@ fn with_reason(
 ) -> Status {
     let pairs = about.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     details.set_error_info(reason, DOMAIN, pairs.collect::<HashMap<_, _>>());
-    Status::with_error_details(code, text, details)
+    let text = text.into();
+    Status::with_error_details(code, plain_text::one_line(&text), details)
 }
 
 /// INVALID_ARGUMENT with `google.rpc.BadRequest`, which has field, value and allowed range. Nothing was done.
@@ -196,7 +198,7 @@ pub fn internal(text: impl Into<String>) -> Status {
 pub fn precondition(kind: &str, subject: &str, text: impl Into<String>) -> Status {
     let text = text.into();
     let details = ErrorDetails::with_precondition_failure_violation(kind, subject, text.clone());
-    Status::with_error_details(Code::FailedPrecondition, text, details)
+    Status::with_error_details(Code::FailedPrecondition, plain_text::one_line(&text), details)
 }
 
 /// What a failed call says about its effect.

@@ -3,15 +3,18 @@
 //!
 //! Left out: the metrics ([`metrics`]) and spans ([`traces`]) themselves.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::PathBuf;
 
-use coalloc_common::InvalidField;
+use coalloc_common::{InvalidField, plain_text};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::{Layer, Registry};
 
 use crate::daemon::{DaemonError, DaemonSettings};
 use crate::metrics::{self, scrape};
@@ -95,6 +98,33 @@ pub enum LogFormat {
     Json,
 }
 
+/// Writes events of the log, each of which stays one line whatever texts of strangers are in it.
+struct EventWriter<W> {
+    format: LogFormat,
+    to: W,
+}
+
+impl<W: Write> Write for EventWriter<W> {
+    /// The library writes each event at once, with its line end.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        let plain = match self.format {
+            LogFormat::Text => plain_text::one_line(line),
+            LogFormat::Json => plain_text::json(line),
+        };
+        match plain {
+            Cow::Borrowed(_) => self.to.write_all(event)?,
+            Cow::Owned(line) => self.to.write_all(format!("{line}\n").as_bytes())?,
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
 /// Starts logging to standard error. `COALLOC_LOG` filters: levels, and levels of targets ([`Targets`]); if it
 /// is unset, the filter is `info`. A second call changes nothing.
 pub fn init(format: LogFormat) {
@@ -102,14 +132,23 @@ pub fn init(format: LogFormat) {
     if let Some(warning) = warning {
         eprintln!("{warning}");
     }
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
-    let lines = match format {
-        LogFormat::Text => lines.with_ansi(false).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
-    };
+    let lines = lines(format, std::io::stderr);
     let result = tracing_subscriber::registry().with(lines).with(filter).try_init();
     if result.is_err() {
         tracing::debug!("logging was started before");
+    }
+}
+
+/// Events as lines, to a writer that `to` opens for each.
+fn lines<W: Write + 'static>(
+    format: LogFormat,
+    to: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let writer = move || EventWriter { format, to: to() };
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false);
+    match format {
+        LogFormat::Text => lines.with_ansi(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     }
 }
 
@@ -146,6 +185,45 @@ mod tests {
         {
             let (got, warning) = filter_of(written.map(OsStr::new));
             assert_eq!((got.to_string().as_str(), warning), (filter, None));
+        }
+    }
+
+    /// A buffer in place of standard error.
+    #[derive(Clone, Default)]
+    struct Shared(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn one_event_is_one_plain_line_in_both_formats() {
+        let strange = "x\nFORGED\r\u{1b}[2J\u{9b}m\u{7f}\u{202e}\u{2028}<script>\"é";
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let buffer = Shared::default();
+            let to = buffer.clone();
+            let log = tracing_subscriber::registry().with(lines(format, move || to.clone()));
+            tracing::subscriber::with_default(log, || {
+                tracing::info!(shown = %strange, text = strange, debug = ?strange, "{strange}");
+                tracing::info!("second");
+            });
+            let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+            assert!(!text.chars().any(|c| c != '\n' && plain_text::steers(c)), "{text:?}");
+            let written: Vec<&str> = text.split_terminator('\n').collect();
+            assert_eq!(written.len(), 2, "{text}");
+            assert!(text.contains("FORGED") && text.contains("<script>"), "{text}");
+            if format == LogFormat::Json {
+                let event: serde_json::Value = serde_json::from_str(written[0]).unwrap();
+                assert_eq!(event["shown"], strange);
+                assert_eq!(event["message"], strange);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod causers;
 mod dropped;
+mod ending;
 mod others;
 mod siege;
 mod stranger;

@@ -30,6 +30,7 @@ mod logged_jobs;
 mod middle;
 mod modify;
 mod options;
+mod owners;
 mod part_windows;
 mod races;
 mod reconcile;
@@ -37,6 +38,7 @@ mod refusals;
 mod server_faults;
 mod servers;
 mod serving;
+mod strange_texts;
 mod tasks;
 mod telemetry;
 #[allow(dead_code, reason = "other tests take the rest")]

@@ -29,6 +29,17 @@ pub(crate) enum Then {
     Lose,
 }
 
+/// Texts of its own choice that the RM behind the relay seems to say.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Slander {
+    #[default]
+    Nothing,
+    /// It refuses every hold in these words, and calls its ledger so.
+    InAnswers(String),
+    /// Every call fails with these words.
+    InErrors(String),
+}
+
 type Stop = (Point, oneshot::Sender<Then>);
 
 /// The relay.
@@ -37,18 +48,25 @@ pub(crate) struct Middle {
     inner: ResourceManagerClient<Channel>,
     stop_at: Arc<Mutex<Option<Point>>>,
     stops: mpsc::UnboundedSender<Stop>,
+    slander: Arc<Mutex<Slander>>,
 }
 
 /// The test's control over the relay.
 pub(crate) struct Control {
     stop_at: Arc<Mutex<Option<Point>>>,
     stops: mpsc::UnboundedReceiver<Stop>,
+    slander: Arc<Mutex<Slander>>,
 }
 
 impl Control {
     /// Stops the next call that reaches this point; later calls are not stopped.
     pub(crate) fn stop_at(&self, point: Point) {
         *self.stop_at.lock().unwrap() = Some(point);
+    }
+
+    /// From now on the RM says this.
+    pub(crate) fn slander(&self, says: Slander) {
+        *self.slander.lock().unwrap() = says;
     }
 
     /// Waits until a call has stopped.
@@ -61,12 +79,14 @@ impl Control {
 /// Starts a relay at `listen` to the RM at `inner`.
 pub(crate) async fn start(listen: &str, inner: &str) -> Control {
     let stop_at = Arc::new(Mutex::new(None));
+    let slander = Arc::new(Mutex::new(Slander::Nothing));
     let (sender, stops) = mpsc::unbounded_channel();
     let channel = coalloc_net::client::channel("middle", inner).unwrap();
     let middle = Middle {
         inner: ResourceManagerClient::new(channel),
         stop_at: Arc::clone(&stop_at),
         stops: sender,
+        slander: Arc::clone(&slander),
     };
     let listener = tokio::net::TcpListener::bind(listen).await.unwrap();
     let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
@@ -74,10 +94,19 @@ pub(crate) async fn start(listen: &str, inner: &str) -> Control {
     tokio::spawn(
         tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming),
     );
-    Control { stop_at, stops }
+    Control { stop_at, stops, slander }
 }
 
 impl Middle {
+    /// What the RM is to say, unless every call is to fail.
+    fn said(&self) -> Result<Option<String>, Status> {
+        match self.slander.lock().unwrap().clone() {
+            Slander::Nothing => Ok(None),
+            Slander::InAnswers(text) => Ok(Some(text)),
+            Slander::InErrors(text) => Err(Status::unavailable(text)),
+        }
+    }
+
     async fn pass(&self, point: Point) -> Result<(), Status> {
         let wanted = {
             let mut stop_at = self.stop_at.lock().unwrap();
@@ -118,13 +147,19 @@ impl ResourceManager for Middle {
         &self,
         request: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeResponse>, Status> {
-        self.inner.clone().describe(request.into_inner()).await
+        let said = self.said()?;
+        let mut answer = self.inner.clone().describe(request.into_inner()).await?;
+        if let Some(text) = said {
+            answer.get_mut().ledger_id = text;
+        }
+        Ok(answer)
     }
 
     async fn query_availability(
         &self,
         request: Request<v1::QueryAvailabilityRequest>,
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
+        self.said()?;
         self.pass(Point::BeforeQuery).await?;
         self.inner.clone().query_availability(request.into_inner()).await
     }
@@ -134,6 +169,12 @@ impl ResourceManager for Middle {
         request: Request<v1::HoldRequest>,
     ) -> Result<Response<v1::HoldResponse>, Status> {
         self.pass(Point::BeforeHold).await?;
+        if let Some(detail) = self.said()? {
+            let reason = v1::Reason::ServiceLevel.into();
+            let refusal = v1::Refusal { reason, detail, ..v1::Refusal::default() };
+            let answer = Some(v1::hold_response::Answer::Refused(refusal));
+            return Ok(Response::new(v1::HoldResponse { answer, fresh: None }));
+        }
         let answer = self.inner.clone().hold(request.into_inner()).await?;
         self.pass(Point::AfterHold).await?;
         Ok(answer)
@@ -160,6 +201,7 @@ impl ResourceManager for Middle {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
+        self.said()?;
         self.inner.clone().release(request.into_inner()).await
     }
 
@@ -167,6 +209,7 @@ impl ResourceManager for Middle {
         &self,
         request: Request<v1::CompareBookingsRequest>,
     ) -> Result<Response<v1::CompareBookingsResponse>, Status> {
+        self.said()?;
         self.inner.clone().compare_bookings(request.into_inner()).await
     }
 

@@ -166,7 +166,7 @@ async fn get(address: &str, path: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-pub(crate) struct Scrape(String);
+pub(crate) struct Scrape(pub(crate) String);
 
 impl Scrape {
     /// The sum of all samples of a name whose labels include these.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use coalloc_common::plain_text;
+
 use super::drawing::{Anchor, Drawing, Element, INK, PagePosition};
 
 /// The content of the SVG file.
@@ -71,6 +73,8 @@ fn places(points: &[PagePosition]) -> String {
 }
 
 fn escaped(text: &str) -> String {
+    // XML has no way to write control characters.
+    let text = plain_text::one_line(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -81,7 +85,7 @@ mod tests {
     #[test]
     fn texts_cannot_break_the_picture() {
         let mut picture = Drawing::new(10.0, 10.0);
-        picture.text((0.0, 0.0), "a < b & \"c\"", 12.0, Anchor::Start);
-        assert!(svg(&picture).contains("a &lt; b &amp; &quot;c&quot;"));
+        picture.text((0.0, 0.0), "a < b & \"c\" \u{1b}\u{202e}", 12.0, Anchor::Start);
+        assert!(svg(&picture).contains("a &lt; b &amp; &quot;c&quot; \\u{1b}\\u{202e}<"));
     }
 }

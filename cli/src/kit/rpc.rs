@@ -20,6 +20,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 
 use crate::kit::exit::{Exit, Failure};
+use crate::kit::text;
 
 /// The coordinator's address when neither a flag nor the environment gives one.
 const GRC_DEFAULT: &str = "127.0.0.1:7000";
@@ -194,7 +195,7 @@ pub fn cause_of(status: &Status) -> String {
         }
         source = error.source();
     }
-    status.message().to_owned()
+    text::line(status.message()).into_owned()
 }
 
 /// A client of a coordinator; it connects on the first call.
@@ -243,7 +244,7 @@ pub fn ledgers(dialer: &Dialer, address: &str) -> Result<LedgersClient<Channel>,
 /// The meaning of a failed call that cannot have changed anything (it only reads, or was rejected).
 #[must_use]
 pub fn failure(status: &Status) -> Failure {
-    let message = status.message();
+    let message = text::line(status.message()).into_owned();
     match status.code() {
         Code::InvalidArgument => Failure::bad_input(message),
         Code::AlreadyExists => Failure::bad_input(format!(
@@ -265,7 +266,7 @@ pub fn failure_of_change(status: &Status, what_to_do: &str) -> Failure {
         Effect::Rejected => failure(status),
         Effect::Unknown if status.code() == Code::ResourceExhausted => failure(status),
         Effect::Unknown => {
-            let (code, message) = (status.code(), status.message());
+            let (code, message) = (status.code(), text::line(status.message()));
             let text = format!("the outcome is unknown: {code:?}: {message}\n{what_to_do}");
             Failure::new(Exit::Unfinished, text)
         }
@@ -280,7 +281,8 @@ pub fn violations(status: &Status) -> Vec<(String, String)> {
     }
     let details = status.get_details_bad_request();
     let violations = details.map(|details| details.field_violations).unwrap_or_default();
-    violations.into_iter().map(|one| (one.field, one.description)).collect()
+    let plain = |text: String| text::line(&text).into_owned();
+    violations.into_iter().map(|one| (plain(one.field), plain(one.description))).collect()
 }
 
 /// Every booking of a resource manager that a listing selects, read page by page.

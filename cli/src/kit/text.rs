@@ -1,7 +1,13 @@
 //! How values are shown to people: instants, windows, states, tables. Programs get JSON.
+//!
+//! Texts that a stranger can choose (reasons of operators, refusals, messages of servers) are shown by [`line`], and
+//! cells of tables by [`TextTable`]: neither can break a line, steer a terminal, or turn its direction.
 
 use std::io::Write as _;
 
+use std::borrow::Cow;
+
+use coalloc_common::plain_text;
 use coalloc_common::{Amount, BitsPerSecond, Cpus, ResourceKind, Span, Time, Value};
 use coalloc_net::convert::{span_from_wire, time_from_wire, window_from_wire};
 use coalloc_proto::{Duration, Timestamp, v1};
@@ -20,13 +26,30 @@ const WIDTH_DEFAULT: u16 = 100;
 /// When the message has a value that JSON cannot express, which no message of a daemon should have.
 pub fn json(message: &impl Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(message);
-    text.map(|text| text + "\n").map_err(|error| Failure::internal(format!("JSON: {error}")))
+    text.map(|text| plain_text::json(&text).into_owned() + "\n")
+        .map_err(|error| Failure::internal(format!("JSON: {error}")))
+}
+
+/// The message as canonical JSON on one line.
+///
+/// # Errors
+/// As [`json`].
+pub fn json_line(message: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(message);
+    text.map(|text| plain_text::json(&text).into_owned())
+        .map_err(|error| Failure::internal(format!("JSON: {error}")))
+}
+
+/// A text of a stranger on one line.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    plain_text::one_line(text)
 }
 
 /// Prints a note on standard error while the command continues.
 pub fn note(text: &str) {
     // When standard error is gone, nobody can be told about it.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", plain_text::lines(text));
 }
 
 /// Columns of the terminal on standard output; without a terminal `COLUMNS`, or 100.
@@ -55,22 +78,40 @@ pub fn amount_of(kind: &str, amount: u64) -> String {
     known.map_or_else(|_| format!("{amount} {kind}"), |kind| kind.show(Amount(amount)))
 }
 
-/// An empty table without rules between cells, so that its text works with `cut` and `grep`.
+/// A table without rules between cells, so that its text works with `cut` and `grep`.
+#[derive(Debug)]
+pub struct TextTable(Table);
+
+impl TextTable {
+    /// Adds a row. A cell is one line, whatever text is in it.
+    pub fn add_row<Cell: ToString>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells = cells.into_iter().map(|cell| line(&cell.to_string()).into_owned());
+        self.0.add_row(cells.collect::<Vec<String>>());
+    }
+
+    /// Is there no row besides the header?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// An empty table.
 #[must_use]
-pub fn table(header: &[&str]) -> Table {
+pub fn table(header: &[&str]) -> TextTable {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width()).set_header(header.to_vec());
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
-    table
+    TextTable(table)
 }
 
 /// Aligns columns to the right, for numbers.
-pub fn align_right(table: &mut Table, columns: &[usize]) {
+pub fn align_right(table: &mut TextTable, columns: &[usize]) {
     for index in columns {
-        if let Some(column) = table.column_mut(*index) {
+        if let Some(column) = table.0.column_mut(*index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -78,8 +119,8 @@ pub fn align_right(table: &mut Table, columns: &[usize]) {
 
 /// The table's text, with a line end, but without blanks before the line end.
 #[must_use]
-pub fn finish(table: &Table) -> String {
-    table.trim_fmt() + "\n"
+pub fn finish(table: &TextTable) -> String {
+    table.0.trim_fmt() + "\n"
 }
 
 /// An instant of a message: `2026-11-21T10:00:00Z`; `-` if it is unset or not an instant.
@@ -196,7 +237,7 @@ pub fn refusal_with(
 ) -> String {
     let detail = match refusal.detail.as_str() {
         "" => refusal.reason().as_str_name().trim_start_matches("REASON_").to_lowercase(),
-        detail => detail.to_owned(),
+        detail => line(detail).into_owned(),
     };
     // Daemons write windows as they do in logs: `[start, end)`.
     let detail = match window_from_wire("window", refusal.window.as_ref()) {
@@ -248,6 +289,18 @@ mod tests {
         assert_eq!(refusal(&refused), expected);
         let bare = v1::Refusal { reason: v1::Reason::TimedOut.into(), ..Default::default() };
         assert_eq!(refusal(&bare), "timed_out");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_and_cannot_steer() {
+        let mut strange = table(&["user", "why"]);
+        strange.add_row(["a\nb\u{1b}[2J", "\u{202e}c"]);
+        strange.add_row(["plain", "d"]);
+        let expected = "user           why\na\\nb\\u{1b}[2J  \\u{202e}c\nplain          d\n";
+        assert_eq!(finish(&strange), expected);
+        let text = json(&["\u{202e}\n"]).unwrap();
+        assert!(text.contains("\\u202e\\n"), "{text}");
+        assert_eq!(json_line(&["\u{9b}"]).unwrap(), "[\"\\u009b\"]");
     }
 
     #[test]

@@ -261,6 +261,7 @@ fn files(file: &v1::FederationFile, plan: &Plan) -> Result<BTreeMap<String, Stri
             name: manager.name.clone(),
             address: format!("{}:{}", domain.gate(), manager.port),
             identity: identity.to_string(),
+            owns: Vec::new(),
         })
     });
     let below: Result<Vec<_>, Failure> = below.collect();
@@ -298,7 +299,8 @@ impl Plan {
         let address = format!("{}:{GRC_PORT}", self.domains[manager.domain].gate());
         let daemon = daemon(&manager.service, manager.port)?;
         let identity = identity(GRID, Role::Coordinator, GRC)?.to_string();
-        let coordinators = vec![v1::Peer { name: GRC.to_owned(), address, identity }];
+        let coordinators =
+            vec![v1::Peer { name: GRC.to_owned(), address, identity, owns: Vec::new() }];
         text::json(&layout::ManagerFile { daemon, inventory, coordinators, profiles: None })
     }
 }

@@ -1,26 +1,34 @@
 //! `coalloc health`: checks whether daemons serve, for people, scripts, and the health checks of containers
 //! that hold nothing but this program.
 //!
-//! For a coordinator it also reports when no resource manager accepts it, when bookings differ, and what is
-//! owed to a resource manager that does not answer or is not configured.
+//! For a coordinator it also reports when no resource manager accepts it, when bookings differ, when a resource manager
+//! describes what is another's, and what is owed to a resource manager that does not answer or is not configured.
+//!
+//! It warns before certificates end: those of the daemons, the caller's own, and those of the resource managers as far as
+//! the coordinator has seen them.
 //!
 //! Checking that a daemon's answers make sense (`coalloc topology` does that) and waiting are deliberately
 //! not here.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use coalloc_net::client::Dialer;
+use coalloc_common::Time;
+use coalloc_net::client::{Destination, Dialer};
+use coalloc_net::identity::certificate::CertificateOwner;
 use coalloc_proto::v1;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
+use crate::kit::authority::time_of;
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::expiry::Expiry;
 use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
+use crate::kit::text;
 use crate::kit::when::Length;
-use crate::user::wording::owed::{denied_by_all, differing, owed};
+use crate::user::wording::owed::{denied_by_all, differing, overreaching, owed};
 
 /// Default timeout for one address: a daemon answers in milliseconds.
 const PATIENCE: &str = "2s";
@@ -28,8 +36,9 @@ const PATIENCE: &str = "2s";
 /// Ask daemons whether they serve
 ///
 /// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
-/// resource manager accepts it, when it has differences with one, or when it owes something to one that
-/// cannot be told; its line says so.
+/// resource manager accepts it, when it has differences with one, when one describes sites or paths of
+/// another, or when it owes something to one that cannot be told; its line says so. So does the line of a
+/// daemon whose certificate is in the last third of its life. Your own certificate then has a line, too.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -63,12 +72,14 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     let dialer = if args.listens { Dialer::plain_text() } else { args.identity.dialer()? };
     let patience = args.patience.0.to_std();
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
+    let now = time_of(SystemTime::now());
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for address in &addresses {
+        let destination = Destination::new("ADDR", address, None)?;
         let asked = async {
             match args.listens {
                 true => listens(address).await.map(|()| "listens".to_owned()),
-                false => serves(&dialer, address).await.map(|()| "serving".to_owned()),
+                false => serves(&dialer, &destination).await.map(|()| "serving".to_owned()),
             }
         };
         let mut word = match tokio::time::timeout(patience, asked).await {
@@ -82,33 +93,60 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
                 format!("no answer within {}", seconds(patience))
             }
         };
-        if word == "serving"
-            && let Ok(Some(troubles)) =
-                tokio::time::timeout(patience, troubles(&dialer, address)).await
-        {
-            word = format!("serving, but {troubles}");
+        if word == "serving" {
+            let mut all = Vec::from_iter(destination.shown.get().and_then(|shown| {
+                ends_soon("its certificate", now, shown.not_before, shown.not_after)
+            }));
+            let of_coordinator = tokio::time::timeout(patience, troubles(&dialer, address, now));
+            all.extend(of_coordinator.await.unwrap_or_default());
+            if !all.is_empty() {
+                word = format!("serving, but {}", all.join("; "));
+            }
         }
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{address:width$}  {word}");
+        let _ = writeln!(text, "{address:width$}  {}", text::line(&word));
+    }
+    if let Some(store) = dialer.identity() {
+        let CertificateOwner { identity, not_before, not_after, .. } = &store.current().owner;
+        let warning = ends_soon("your certificate", now, *not_before, *not_after);
+        text.extend(warning.map(|warning| format!("{identity}  {warning}\n")));
     }
     Ok(Answer { text, exit })
+}
+
+fn ends_soon(whose: &str, now: Time, not_before: Time, not_after: Time) -> Option<String> {
+    Expiry::at(now, not_before, not_after).warning(whose)
 }
 
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// Problems between a coordinator and its resource managers: they do not accept it, their bookings differ,
-/// or they are owed something that they do not get.
+/// Problems between a coordinator and its resource managers: they do not accept it, their bookings differ, one describes
+/// what is another's, or they are owed something that they do not get.
 ///
-/// Returns `None` when all is well, or when the daemon is not a coordinator.
-async fn troubles(dialer: &Dialer, address: &str) -> Option<String> {
-    let mut client = rpc::coordinator(dialer, address).ok()?;
-    let described = client.describe_federation(v1::DescribeFederationRequest {}).await.ok()?;
-    let response = described.get_ref();
-    let all = denied_by_all(response).into_iter().chain(differing(response));
-    let all: Vec<String> = all.chain(owed(response)).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+/// Empty when all is well, or when the daemon is not a coordinator.
+async fn troubles(dialer: &Dialer, address: &str, now: Time) -> Vec<String> {
+    let Ok(mut client) = rpc::coordinator(dialer, address) else { return Vec::new() };
+    let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
+    let Ok(response) = described.map(tonic::Response::into_inner) else { return Vec::new() };
+    let all = denied_by_all(&response).into_iter().chain(differing(&response));
+    let all = all.chain(overreaching(&response)).chain(owed(&response));
+    all.chain(certificates(&response, now)).collect()
+}
+
+/// One sentence for each resource manager whose certificate is in the last third of its life, as far as the coordinator
+/// has seen it.
+fn certificates(
+    response: &v1::DescribeFederationResponse,
+    now: Time,
+) -> impl Iterator<Item = String> {
+    response.resource_managers.iter().filter_map(move |manager| {
+        let life = manager.certificate.as_ref()?;
+        let (from, until) =
+            (text::time(life.not_before.as_ref())?, text::time(life.not_after.as_ref())?);
+        ends_soon(&format!("the certificate of {}", manager.name), now, from, until)
+    })
 }
 
 async fn listens(address: &str) -> Result<(), String> {
@@ -116,11 +154,12 @@ async fn listens(address: &str) -> Result<(), String> {
     reached.map(drop).map_err(|error| format!("cannot be reached: {error}"))
 }
 
-async fn serves(dialer: &Dialer, address: &str) -> Result<(), String> {
+async fn serves(dialer: &Dialer, destination: &Destination) -> Result<(), String> {
+    let address = destination.address.as_str();
     // A refused connection gives a clearer message here than through gRPC.
     listens(address).await?;
-    let channel = dialer.channel("ADDR", address).map_err(|error| error.to_string())?;
-    let answer = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    let answer =
+        HealthClient::new(dialer.connect(destination)).check(HealthCheckRequest::default()).await;
     let answer = answer.map_err(|status| match rpc::no_connection(dialer, address, &status) {
         Some(failure) => failure.message,
         None => format!("does not answer: {}", rpc::cause_of(&status)),

@@ -257,8 +257,8 @@ fn describe(response: &v1::ListDifferencesResponse, found: &[LocatedDifference])
     for one in &response.resource_managers {
         // Writing to a String cannot fail, here and below.
         if !one.problem.is_empty() {
-            let _ =
-                writeln!(out, "{} could not be compared: {}", one.resource_manager, one.problem);
+            let problem = text::line(&one.problem);
+            let _ = writeln!(out, "{} could not be compared: {problem}", one.resource_manager);
             continue;
         }
         compared += 1;

@@ -169,7 +169,9 @@ fn tabulate(response: &v1::SearchServersResponse) -> String {
 
 /// One line for each resource manager that did not say what is idle.
 fn silent(all: &[v1::SilentResourceManager]) -> String {
-    all.iter().map(|one| format!("not counted: {}: {}\n", one.name, one.problem)).collect()
+    all.iter()
+        .map(|one| format!("not counted: {}: {}\n", one.name, text::line(&one.problem)))
+        .collect()
 }
 
 /// The idle periods of servers over a window that is cut into columns.

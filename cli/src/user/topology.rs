@@ -10,7 +10,7 @@ use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::user::offline::Federation;
-use crate::user::wording::owed::{denied_by_all, owed};
+use crate::user::wording::owed::{denied_by_all, overreaching, owed};
 
 /// Show the federation: sites, paths, exchange points and resource managers
 #[derive(Debug, Clone, Args)]
@@ -95,8 +95,8 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
     let denied = denied_by_all(response).into_iter();
-    for line in denied.chain(owed(response)) {
-        let _ = writeln!(out, "{line}");
+    for line in denied.chain(overreaching(response)).chain(owed(response)) {
+        let _ = writeln!(out, "{}", text::line(&line));
     }
     out
 }

@@ -5,14 +5,17 @@
 //! and a request is planned on the topology of its moment. Just after the start, a request waits for RMs that have not
 //! answered yet, see [`Federation::settled`].
 //!
+//! Resource managers need not trust each other. Whose a name is that several of them describe is settled by
+//! [`Claims`]; the claims of the others are ignored, and told in the log, in a metric and in DescribeFederation.
+//!
 //! Left out: what is free, see [`mod@super::query`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use coalloc_common::suggest::did_you_mean;
-use coalloc_common::{InvalidField, RmName, Topology, VertexName, limits};
-use coalloc_net::convert::topology_of_descriptions;
+use coalloc_common::{InvalidField, Owners, RmName, Topology, VertexName, limits};
+use coalloc_net::convert::{Claims, Described, own_part, time_to_wire, topology_of_descriptions};
 use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
 use coalloc_net::status;
@@ -27,7 +30,7 @@ use tonic::transport::Channel;
 
 use super::inquiry::Inquiry;
 use crate::meters;
-use coalloc_net::client::{Destination, ServerProof};
+use coalloc_net::client::{Destination, ShownCertificate};
 
 /// A client to one RM, with a limit on the size of answers.
 pub type RmClient = ResourceManagerClient<Channel>;
@@ -39,13 +42,21 @@ type QuestionRound = (Instant, Vec<RmName>);
 #[derive(Debug, Clone)]
 struct KnownRm {
     address: String,
+    /// The certificate that the RM has shown.
+    shown: ShownCertificate,
     client: RmClient,
-    /// Who has answered there.
-    proof: ServerProof,
     /// Asks the RM for its availability.
     inquiry: Inquiry,
-    /// The RM's last description.
+    /// The RM's last description; `None` also when another daemon answers at its address now.
     description: Option<Arc<v1::DescribeResponse>>,
+    /// The RM's last description, even when another daemon answers at its address now: its names stay its own.
+    names: Option<Arc<v1::DescribeResponse>>,
+    /// The names in its description that belong to others. They are not used.
+    foreign: Vec<v1::ForeignName>,
+    /// Why nothing of its description is used, because it describes too much; `None` if there is room.
+    crowded_out: Option<String>,
+    /// Those whose names it has described so far. Each is told in the log once.
+    told: BTreeSet<String>,
     /// Why the RM cannot be used now; empty when it can.
     problem: String,
     /// Wakes the task that keeps asking the RM to describe itself.
@@ -98,6 +109,7 @@ pub struct Federation {
     asked_anew: Arc<Mutex<Option<QuestionRound>>>,
     /// This coordinator, first, and its parents. None of them may be a child of a member: that would be a cycle.
     lineage: Arc<Vec<String>>,
+    owners: Arc<Owners>,
 }
 
 impl Federation {
@@ -109,10 +121,14 @@ impl Federation {
                 .max_decoding_message_size(limits::ANSWER_MAX_BYTES);
             let known = KnownRm {
                 address: peer.address.clone(),
+                shown: peer.shown.clone(),
                 inquiry: inquiry(name, &client),
                 client,
-                proof: peer.proof.clone(),
                 description: None,
+                names: None,
+                foreign: Vec::new(),
+                crowded_out: None,
+                told: BTreeSet::new(),
                 problem: "has not answered yet".to_owned(),
                 doubt: Arc::new(Notify::new()),
                 contact: Arc::new(Notify::new()),
@@ -131,6 +147,7 @@ impl Federation {
             began: Instant::now(),
             asked_anew: Arc::default(),
             lineage: Arc::default(),
+            owners: Arc::default(),
         }
     }
 
@@ -138,6 +155,12 @@ impl Federation {
     #[must_use]
     pub fn of(self, lineage: Vec<String>) -> Self {
         Self { lineage: Arc::new(lineage), ..self }
+    }
+
+    /// Sets whose the names of sites, exchange points and paths are.
+    #[must_use]
+    pub fn with_owners(self, owners: Owners) -> Self {
+        Self { owners: Arc::new(owners), ..self }
     }
 
     /// Keeps asking every RM to describe itself, each in a task of its own, for as long as the runtime lives.
@@ -235,10 +258,10 @@ impl Federation {
         self.read_known(|known| known.get(rm).map(|known| known.client.clone()))
     }
 
-    /// Who has answered at an RM's address last.
+    /// The certificate that was shown at an RM's address; none if the RM is not configured.
     #[must_use]
-    pub fn proof(&self, rm: &RmName) -> ServerProof {
-        self.read_known(|known| known.get(rm).map(|known| known.proof.clone())).unwrap_or_default()
+    pub fn shown(&self, rm: &RmName) -> ShownCertificate {
+        self.read_known(|known| known.get(rm).map(|known| known.shown.clone())).unwrap_or_default()
     }
 
     /// Marks an RM as unreachable after it failed to answer another call, until it describes itself again.
@@ -272,7 +295,18 @@ impl Federation {
                 address: known.address.clone(),
                 reachable: known.problem.is_empty(),
                 problem: known.problem.clone(),
-                description: known.description.as_deref().cloned(),
+                description: known
+                    .description
+                    .as_deref()
+                    .filter(|_| known.crowded_out.is_none())
+                    .map(|said| own_part(said, &known.foreign)),
+                not_used: known.crowded_out.clone().unwrap_or_default(),
+                certificate: known.shown.get().map(|shown| v1::CertificateLife {
+                    not_before: Some(time_to_wire(shown.not_before)),
+                    not_after: Some(time_to_wire(shown.not_after)),
+                }),
+                foreign_names: shown_of(&known.foreign),
+                foreign_names_total: u32::try_from(known.foreign.len()).unwrap_or(u32::MAX),
                 denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
                 ..v1::ResourceManagerStatus::default()
             };
@@ -287,7 +321,17 @@ impl Federation {
         request.set_timeout(limits::QUERY_PATIENCE.to_std());
         match client.describe(request).await {
             Ok(answer) => match accept(name, &self.lineage, answer.into_inner()) {
-                Ok(description) => self.learn(name, description),
+                Ok(description) => match topology_of_descriptions([(name, &description)]) {
+                    Ok(_) => {
+                        self.learn(name, description);
+                        true
+                    }
+                    Err(error) => {
+                        // What it described before stays in use as far as others go; new plans do without it.
+                        self.doubt(name, &format!("describes what cannot be: {error}"));
+                        false
+                    }
+                },
                 Err(problem) => self.disown(name, &problem),
             },
             Err(status) => {
@@ -302,27 +346,25 @@ impl Federation {
         self.doubt(name, problem);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let had = known.get_mut(name).and_then(|entry| entry.description.take());
-        if had.is_some()
-            && let Ok(snapshot) = build(&known)
-        {
-            self.snapshot.update(|known| *known = Arc::new(snapshot));
+        if had.is_some() {
+            self.rebuild(&mut known);
         }
         false
     }
 
-    /// Records an RM's description, and rebuilds the topology if it has changed. Returns whether the RM is usable.
-    fn learn(&self, name: &RmName, description: v1::DescribeResponse) -> bool {
+    /// Records an RM's description, and rebuilds the topology if it has changed.
+    fn learn(&self, name: &RmName, description: v1::DescribeResponse) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = known.get_mut(name) else { return false };
+        let Some(entry) = known.get_mut(name) else { return };
         let old = entry.description.as_deref();
         let process = |said: &v1::DescribeResponse| (said.ledger_id.clone(), said.started);
         if !entry.problem.is_empty() || old.map(process) != Some(process(&description)) {
             // A listener compares bookings with the RM; it finds out by itself whether the RM can be used.
             entry.contact.notify_one();
         }
+        entry.problem.clear();
         if old == Some(&description) {
-            entry.problem.clear();
-            return true;
+            return;
         }
         if let Some(old) = old
             && old.ledger_id != description.ledger_id
@@ -330,29 +372,45 @@ impl Federation {
             let (was, is) = (&old.ledger_id, &description.ledger_id);
             tracing::warn!(rm = %name, was, is, "this RM has another ledger than before");
         }
-        let previous = entry.description.replace(Arc::new(description));
-        match build(&known) {
-            Ok(snapshot) => {
-                let rms = snapshot.members.len();
-                let (sites, paths) =
-                    (snapshot.topology.sites().count(), snapshot.topology.edges().len());
-                tracing::info!(rm = %name, rms, sites, paths, "RM described itself");
-                self.snapshot.update(|known| *known = Arc::new(snapshot));
-                if let Some(entry) = known.get_mut(name) {
-                    entry.problem.clear();
+        let description = Arc::new(description);
+        entry.names = Some(Arc::clone(&description));
+        entry.description = Some(description);
+        let snapshot = self.rebuild(&mut known);
+        let rms = snapshot.members.len();
+        let (sites, paths) = (snapshot.topology.sites().count(), snapshot.topology.edges().len());
+        tracing::info!(rm = %name, rms, sites, paths, "RM described itself");
+        self.tell_denied(name, &known);
+    }
+
+    /// Settles what all RMs describe, and takes over the topology that follows.
+    fn rebuild(&self, known: &mut BTreeMap<RmName, KnownRm>) -> Arc<Snapshot> {
+        let described = known.iter().filter_map(|(rm, known)| {
+            let said = known.names.as_deref()?;
+            Some(Described { rm, said, present: known.description.is_some() })
+        });
+        let described: Vec<Described<'_>> = described.collect();
+        let Claims { topology, mut foreign, mut crowded_out } =
+            Claims::of(&described, &self.owners);
+        for (rm, known) in known.iter_mut() {
+            known.foreign = foreign.remove(rm).unwrap_or_default();
+            let crowded_out = crowded_out.remove(rm);
+            if known.crowded_out != crowded_out {
+                known.crowded_out = crowded_out;
+                match &known.crowded_out {
+                    Some(problem) => tracing::warn!(%rm, problem, "RM not used"),
+                    None => tracing::info!(%rm, "there is room for this RM again"),
                 }
-                self.tell_denied(name, &known);
-                true
             }
-            Err(error) => {
-                tracing::warn!(rm = %name, %error, "RM contradicts the federation");
-                if let Some(entry) = known.get_mut(name) {
-                    entry.description = previous;
-                    entry.problem = format!("contradicts the federation: {error}");
-                }
-                false
-            }
+            tell_foreign(rm, known);
         }
+        let missing = known.iter().filter(|(_, known)| known.description.is_none());
+        let snapshot = Arc::new(Snapshot {
+            topology: Arc::new(topology),
+            members: known.iter().filter_map(member).collect(),
+            missing: missing.map(|(name, _)| name.clone()).collect(),
+        });
+        self.snapshot.update(|known| *known = Arc::clone(&snapshot));
+        snapshot
     }
 
     /// Does an RM with this description refuse every hold of this coordinator?
@@ -402,22 +460,33 @@ fn accept(
     }
 }
 
-fn build(known: &BTreeMap<RmName, KnownRm>) -> Result<Snapshot, coalloc_common::InvalidField> {
-    let described: Vec<(&RmName, &v1::DescribeResponse)> = known
-        .iter()
-        .filter_map(|(name, known)| Some((name, known.description.as_deref()?)))
-        .collect();
-    let topology = topology_of_descriptions(described.iter().copied())?;
-    let members = known
-        .iter()
-        .filter_map(|(name, known)| {
-            Some((name.clone(), (known.client.clone(), known.description.clone()?)))
-        })
-        .collect();
-    let missing =
-        known.iter().filter(|(_, known)| known.description.is_none()).map(|(name, _)| name.clone());
-    Ok(Snapshot { topology: Arc::new(topology), members, missing: missing.collect() })
+/// An RM whose description is used.
+fn member(
+    (rm, known): (&RmName, &KnownRm),
+) -> Option<(RmName, (RmClient, Arc<v1::DescribeResponse>))> {
+    let said = known.description.as_ref().filter(|_| known.crowded_out.is_none())?;
+    Some((rm.clone(), (known.client.clone(), Arc::clone(said))))
 }
+
+/// The names of others that are told one by one.
+fn shown_of(foreign: &[v1::ForeignName]) -> Vec<v1::ForeignName> {
+    foreign.iter().take(limits::CLAIMS_SHOWN_MAX).cloned().collect()
+}
+
+/// Logs that an RM describes names that belong to others: once for each of these others, so that an RM which describes
+/// other names every two seconds cannot fill the log.
+fn tell_foreign(rm: &RmName, known: &mut KnownRm) {
+    for name in &known.foreign {
+        if known.told.contains(&name.owner) {
+            continue;
+        }
+        known.told.insert(name.owner.clone());
+        let same = known.foreign.iter().filter(|other| other.owner == name.owner).count();
+        let v1::ForeignName { site, path, owner } = name;
+        tracing::warn!(%rm, owner, site, path, names = same, "RM describes what is another's; ignored");
+    }
+}
+
 /// The queue of availability queries to an RM, through this client.
 fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
     let (rm, client) = (rm.clone(), client.clone());

@@ -189,12 +189,15 @@ fn resource_count(description: &v1::DescribeResponse) -> usize {
     of_sites.chain(paths).sum()
 }
 
-/// The names of an RM's resources, in the order of its answers.
-fn resource_names(description: &v1::DescribeResponse) -> impl Iterator<Item = String> + '_ {
-    let sites = description.sites.iter().flat_map(site_resources).map(|(name, _)| name);
+/// An RM's resources, by name and capacity, in the order of its answers. Those whose names belong to others are among
+/// them, because the RM answers for them too.
+pub fn described_resources(
+    description: &v1::DescribeResponse,
+) -> impl Iterator<Item = (String, u64)> + '_ {
+    let sites = description.sites.iter().flat_map(site_resources);
     let paths = description.paths.iter().flat_map(|path| {
         let suffixes: &[&str] = if path.full_duplex { &[":ab", ":ba"] } else { &[""] };
-        suffixes.iter().map(move |suffix| format!("{}{suffix}", path.name))
+        suffixes.iter().map(move |suffix| (format!("{}{suffix}", path.name), path.capacity_bps))
     });
     sites.chain(paths)
 }
@@ -208,8 +211,8 @@ fn assemble(
     let topology = &federation.topology;
     let mut positions: BTreeMap<&RmName, BTreeMap<ResourceId, usize>> = BTreeMap::new();
     for (rm, (_, description)) in &federation.members {
-        let names = resource_names(description).enumerate();
-        let names = names.map(|(at, name)| (ResourceId::composed(name), at)).collect();
+        let names = described_resources(description).enumerate();
+        let names = names.map(|(at, (name, _))| (ResourceId::composed(name), at)).collect();
         positions.insert(rm, names);
     }
     let free = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {

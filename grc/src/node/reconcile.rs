@@ -175,7 +175,7 @@ impl Reconciler {
         };
         if let Ok(differences) = &outcome {
             let (rm, differences) = (rm.clone(), differences.clone());
-            let by = self.0.federation.proof(&rm).causer();
+            let by = self.0.federation.shown(&rm).causer();
             self.0.handle.tell_from(by, CoordinatorInput::Compared { rm, differences });
         }
         let outcome = outcome.map(|differences| (differences, self.0.handle.now().wall));

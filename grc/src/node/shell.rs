@@ -148,7 +148,7 @@ async fn send_all(
         let kind = message.kind();
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
-        let proof = federation.proof(&rm);
+        let shown = federation.shown(&rm);
         if client.is_none() && not_configured.insert(rm.clone()) {
             let todo = "configure it again; `coalloc topology` says what is owed";
             tracing::warn!(%rm, %txn, ?kind, todo, "something is owed to an RM that is not configured");
@@ -172,7 +172,7 @@ async fn send_all(
             messages.ended(&rm, &txn, kind, begun, &delivery);
             // Nobody has said that a message was lost.
             let by = match &delivery {
-                Delivery::Answered(_) | Delivery::Rejected(_) => proof.causer(),
+                Delivery::Answered(_) | Delivery::Rejected(_) => shown.causer(),
                 Delivery::Lost => Causer::Itself,
             };
             tracing::debug!(%txn, %rm, ?kind, ?delivery, "message");

@@ -1,19 +1,21 @@
 //! What one planning believes: profiles that are copied out of the picture, so that updates go on meanwhile.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coalloc_common::profile::FreeStep;
-use coalloc_common::topology::Direction;
 use coalloc_common::{
     Amount, AvailabilityVector, InvalidField, Reason, Refusal, ResourceId, RmName, Slot, SlotGrid,
     Span, Time, Window,
 };
 use coalloc_plan::multicost::Knowledge;
 use coalloc_plan::workflow::ScratchTimetables;
+use coalloc_proto::v1;
 use coalloc_protocol::update::{Picture, Update, UpdateKind};
 use tonic::Status;
 
-use crate::availability::federation::Snapshot;
+use crate::availability::federation::{RmClient, Snapshot};
+use crate::availability::query::described_resources;
 
 /// What is believed of each RM, and of which RMs nothing is known.
 #[derive(Debug, Clone, Default)]
@@ -161,23 +163,14 @@ impl Knowledge for BelievedProfiles {
     }
 }
 
-/// What everybody has, as the topology says it.
+/// What everybody has, as they describe it. It includes what belongs to others: no plan uses it, but the updates of
+/// whoever describes it name it.
 pub(super) fn inventories(snapshot: &Snapshot) -> BTreeMap<RmName, Vec<(ResourceId, Amount)>> {
-    let mut all: BTreeMap<RmName, Vec<(ResourceId, Amount)>> = BTreeMap::new();
-    for rm in snapshot.members.keys() {
-        all.entry(rm.clone()).or_default();
-    }
-    for of in snapshot.topology.sites().flat_map(|(_, vertex, _)| vertex.resources()) {
-        all.entry(of.rm.clone()).or_default().push((of.resource.clone(), of.capacity));
-    }
-    for edge in snapshot.topology.edges() {
-        for direction in [Direction::AToB, Direction::BToA] {
-            // Of a shared path both are one; the picture knows each once.
-            let resource = (edge.resource(direction).clone(), Amount::from(edge.capacity));
-            all.entry(edge.rm.clone()).or_default().push(resource);
-        }
-    }
-    all
+    let of_one = |(rm, (_, said)): (&RmName, &(RmClient, Arc<v1::DescribeResponse>))| {
+        let all = described_resources(said);
+        (rm.clone(), all.map(|(name, most)| (ResourceId::composed(name), Amount(most))).collect())
+    };
+    snapshot.members.iter().map(of_one).collect()
 }
 
 /// What an update is, for counters.

@@ -103,22 +103,35 @@ fn add_sites(
 ) -> Result<(), InvalidField> {
     for (index, site) in sites.iter().enumerate() {
         let field = format!("{field}.sites[{index}]");
-        let vertex = Vertex {
-            name: VertexName::parse(&format!("{field}.name"), &site.name)?,
-            domain: Some(domain.clone()),
-            compute: Some(Compute {
-                rm: rm.clone(),
-                resource: ResourceId::parse(&format!("{field}.name"), &site.name)?,
-                capacity: Cpus(site_cpus(&field, site)?),
-                unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
-                price: price(&field, site.price.as_ref(), default_price)?,
-                quality: site.quality.unwrap_or(limits::QUALITY_FULL),
-                mips: site.mips.unwrap_or(limits::MIPS_DEFAULT),
-            }),
-            others: others(&field, site)?,
-        };
-        topology.add_vertex(vertex).map_err(|error| error.within(&field))?;
+        add_site(topology, &field, rm, domain, site, default_price)?;
     }
+    Ok(())
+}
+
+/// Adds one site.
+pub(super) fn add_site(
+    topology: &mut Topology,
+    field: &str,
+    rm: &RmName,
+    domain: &DomainName,
+    site: &v1::Site,
+    default_price: Option<&PriceSchedule>,
+) -> Result<(), InvalidField> {
+    let vertex = Vertex {
+        name: VertexName::parse(&format!("{field}.name"), &site.name)?,
+        domain: Some(domain.clone()),
+        compute: Some(Compute {
+            rm: rm.clone(),
+            resource: ResourceId::parse(&format!("{field}.name"), &site.name)?,
+            capacity: Cpus(site_cpus(field, site)?),
+            unit_value: UnitValue(site.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+            price: price(field, site.price.as_ref(), default_price)?,
+            quality: site.quality.unwrap_or(limits::QUALITY_FULL),
+            mips: site.mips.unwrap_or(limits::MIPS_DEFAULT),
+        }),
+        others: others(field, site)?,
+    };
+    topology.add_vertex(vertex).map_err(|error| error.within(field))?;
     Ok(())
 }
 
@@ -183,37 +196,50 @@ fn add_paths(
 ) -> Result<(), InvalidField> {
     for (index, path) in paths.iter().enumerate() {
         let field = format!("{field}.paths[{index}]");
-        let mut ends = Vec::with_capacity(2);
-        for (end, name) in [("a", &path.a), ("b", &path.b)] {
-            let end_field = format!("{field}.{end}");
-            let vertex = VertexName::parse(&end_field, name)?;
-            if topology.find_vertex(&vertex).is_none() && exchanges_appear {
-                add_exchange(topology, &end_field, name)?;
-            }
-            let found = topology.find_vertex(&vertex);
-            ends.push(found.ok_or_else(|| {
-                InvalidField::new(&end_field, name, "a site, or one of exchange_points")
-            })?);
-        }
-        let latency = match &path.latency {
-            None => Span::ZERO,
-            Some(latency) => span_from_wire(&format!("{field}.latency"), latency)?,
-        };
-        let [a, b] = ends[..] else { continue };
-        let edge = Edge {
-            name: EdgeName::parse(&format!("{field}.name"), &path.name)?,
-            a,
-            b,
-            rm: rm.clone(),
-            capacity: BitsPerSecond(path.capacity_bps),
-            unit_value: UnitValue(path.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
-            price: price(&field, path.price.as_ref(), default_price)?,
-            quality: path.quality.unwrap_or(limits::QUALITY_FULL),
-            latency,
-            duplex: path_resources(&field, path)?,
-        };
-        topology.add_edge(edge).map_err(|error| error.within(&field))?;
+        add_path(topology, &field, rm, path, default_price, exchanges_appear)?;
     }
+    Ok(())
+}
+
+/// Adds one path; with `exchanges_appear` also its end points that are not there yet, as exchange points.
+pub(super) fn add_path(
+    topology: &mut Topology,
+    field: &str,
+    rm: &RmName,
+    path: &v1::Path,
+    default_price: Option<&PriceSchedule>,
+    exchanges_appear: bool,
+) -> Result<(), InvalidField> {
+    let mut ends = Vec::with_capacity(2);
+    for (end, name) in [("a", &path.a), ("b", &path.b)] {
+        let end_field = format!("{field}.{end}");
+        let vertex = VertexName::parse(&end_field, name)?;
+        if topology.find_vertex(&vertex).is_none() && exchanges_appear {
+            add_exchange(topology, &end_field, name)?;
+        }
+        let found = topology.find_vertex(&vertex);
+        ends.push(found.ok_or_else(|| {
+            InvalidField::new(&end_field, name, "a site, or one of exchange_points")
+        })?);
+    }
+    let latency = match &path.latency {
+        None => Span::ZERO,
+        Some(latency) => span_from_wire(&format!("{field}.latency"), latency)?,
+    };
+    let [a, b] = ends[..] else { return Ok(()) };
+    let edge = Edge {
+        name: EdgeName::parse(&format!("{field}.name"), &path.name)?,
+        a,
+        b,
+        rm: rm.clone(),
+        capacity: BitsPerSecond(path.capacity_bps),
+        unit_value: UnitValue(path.unit_value.unwrap_or(UNIT_VALUE_DEFAULT)),
+        price: price(field, path.price.as_ref(), default_price)?,
+        quality: path.quality.unwrap_or(limits::QUALITY_FULL),
+        latency,
+        duplex: path_resources(field, path)?,
+    };
+    topology.add_edge(edge).map_err(|error| error.within(field))?;
     Ok(())
 }
 

@@ -98,9 +98,13 @@ pub async fn secure<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         .unwrap_or(Err(HandshakeError::Silent))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain: Vec<_> = chain.iter().map(|one| one.clone().into_owned()).collect();
+    let none = HandshakeError::Broken(std::io::ErrorKind::InvalidData.into());
+    // Whoever was verified has shown a certificate that can be read.
+    let server = CertificateOwner::read(chain.first().ok_or(none)?);
+    let server = server.map_err(HandshakeError::Server)?;
     let store = Arc::clone(store);
     let disbelieved = Box::pin(async move { store.disbelieved(&chain, Use::Server).await });
-    Ok(BelievedStream { stream, disbelieved })
+    Ok(BelievedStream { stream, server, disbelieved })
 }
 
 async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
@@ -226,15 +230,15 @@ impl ServerCertVerifier for ServerVerifier {
 /// A connection to a server that is believed. It fails once the server is not believed any more.
 pub struct BelievedStream<S> {
     stream: TlsStream<S>,
+    server: CertificateOwner,
     disbelieved: Pin<Box<dyn Future<Output = Disbelief> + Send>>,
 }
 
 impl<S> BelievedStream<S> {
-    /// Who has proven to be at the other end.
+    /// What the server's certificate says.
     #[must_use]
-    pub fn owner(&self) -> Option<CertificateOwner> {
-        let chain = self.stream.get_ref().1.peer_certificates()?;
-        CertificateOwner::read(chain.first()?).ok()
+    pub const fn server(&self) -> &CertificateOwner {
+        &self.server
     }
 
     /// Every poll calls this, so that the HTTP/2 library is woken whatever it waits for.

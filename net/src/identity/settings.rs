@@ -122,6 +122,10 @@ impl Security {
         role: Role,
     ) -> Result<Destination, InvalidField> {
         let identity_field = format!("{field}.identity");
+        if role != Role::ResourceManager && !peer.owns.is_empty() {
+            let allowed = "nothing: only a coordinator says what its resource managers own";
+            return Err(InvalidField::new(format!("{field}.owns"), peer.owns.len(), allowed));
+        }
         let expected = match self {
             Self::PlainText if peer.identity.is_empty() => None,
             Self::PlainText => {

@@ -57,6 +57,8 @@ pub struct Grc {
     pub replans: Counter,
     /// 1 if the RM answers, else 0, by RM.
     pub reachable: LabelledMetric<Gauge, 1>,
+    /// Sites and paths that an RM describes and that belong to another one, by RM.
+    pub foreign_names: LabelledMetric<Gauge, 1>,
     /// Age of the latest facts about an RM, in seconds, by RM.
     pub picture_age: LabelledMetric<Seconds, 1>,
     /// Comparisons of bookings with an RM, by RM and outcome.
@@ -154,6 +156,12 @@ pub fn grc() -> &'static Grc {
             ),
             reachable: room
                 .gauges(["rm"], "rm_reachable", "1 when the resource manager answers, else 0"),
+            foreign_names: room.gauges(
+                ["rm"],
+                "foreign_names",
+                "Sites and paths that the resource manager describes and that belong to another \
+                 one; they are ignored",
+            ),
             picture_age: room.many(
                 Seconds::default,
                 ["rm"],

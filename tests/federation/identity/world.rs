@@ -101,13 +101,24 @@ impl TlsWorld {
         std::fs::write(path, text).unwrap();
     }
 
-    fn folder(&self, stem: &str) -> PathBuf {
+    pub(super) fn folder(&self, stem: &str) -> PathBuf {
         self.federation.dir.path().join(format!("id-{stem}"))
     }
 
     fn issue(&mut self, identity: &Identity, stem: &str) {
+        self.issue_lasting(identity, stem, Validity::lasting(SystemTime::now(), DAY));
+    }
+
+    /// Issues a certificate that began ten days ago and ends in two days and a half.
+    pub(super) fn issue_near_its_end(&mut self, domain: &str, role: Role, name: &str, stem: &str) {
+        let now = SystemTime::now();
+        let validity = Validity { not_before: now - 10 * DAY, not_after: now + DAY * 5 / 2 };
+        self.issue_lasting(&identity(domain, role, name), stem, validity);
+    }
+
+    fn issue_lasting(&mut self, identity: &Identity, stem: &str, validity: Validity) {
         let authority = self.authorities.get_mut(identity.domain.as_str()).unwrap();
-        let issued = authority.issue(identity, Validity::lasting(SystemTime::now(), DAY)).unwrap();
+        let issued = authority.issue(identity, validity).unwrap();
         for authority in self.authorities.values_mut() {
             authority.crl_pem(SystemTime::now()).unwrap();
         }

@@ -277,7 +277,7 @@ fn domains(file: &v1::FederationFile) -> BTreeMap<String, Vec<String>> {
 fn peer(post: &Post) -> v1::Peer {
     let identity = post.identity.as_ref().map(|(identity, _)| identity.to_string());
     let identity = identity.unwrap_or_default();
-    v1::Peer { name: post.name.clone(), address: post.address.clone(), identity }
+    v1::Peer { name: post.name.clone(), address: post.address.clone(), identity, owns: Vec::new() }
 }
 
 /// The configuration of a resource manager: an `NrmFile` or a `CrmFile`, which differ in the inventory alone.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::Args;
-use coalloc_common::{Span, Time, TrustDomain};
+use coalloc_common::{Time, TrustDomain};
 use serde::Serialize;
 
 use crate::kit::authority::error::AuthorityError;
@@ -20,6 +20,7 @@ use crate::kit::authority::folder::{CERTIFICATE, KEY, TRUST};
 use crate::kit::authority::record::IssuedRecord;
 use crate::kit::authority::{self, Authority, time_of};
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::expiry::{Expiry, about};
 use crate::kit::text;
 
 /// Show who a certificate is for, until when, and whether it can be used
@@ -212,23 +213,15 @@ impl Report {
             Ok(_) => "the certificate".to_owned(),
             Err(_) => format!("the certificate {}", certificate.serial),
         };
-        let left = if now > not_after {
-            self.problem(format!("{whose} ended {} ago", about(now.since(not_after))));
-            format!("ended {} ago", about(now.since(not_after)))
-        } else if now < not_before {
-            let begins = format!("begins in {}", about(not_before.since(now)));
-            self.problem(format!("{whose} {begins}; is the clock of this machine right?"));
-            begins
-        } else {
-            let (left, life) = (not_after.since(now), not_after.since(not_before));
-            if left.as_us() < life.as_us() / 3 {
-                self.warn(format!(
-                    "{whose} ends in {}: less than a third of its life is left",
-                    about(left)
-                ));
+        let expiry = Expiry::at(now, not_before, not_after);
+        let left = expiry.words();
+        match expiry {
+            Expiry::Ended(_) => self.problem(format!("{whose} {left}")),
+            Expiry::NotBegun(_) => {
+                self.problem(format!("{whose} {left}; is the clock of this machine right?"));
             }
-            format!("ends in {}", about(left))
-        };
+            Expiry::Valid { .. } => self.warnings.extend(expiry.warning(&whose)),
+        }
         let identity = certificate.identity.as_ref().ok();
         self.certificates.push(CertificateReport {
             identity: identity.map(ToString::to_string),
@@ -393,17 +386,6 @@ fn issued(record: &IssuedRecord, now: Time) -> IssuedReport {
         not_after: record.not_after.to_string(),
         revoked: record.revoked.map(|time| time.to_string()),
         state,
-    }
-}
-
-/// A length of time in its greatest unit, rounded down: `3 days`.
-fn about(span: Span) -> String {
-    let seconds = usize::try_from(span.as_us() / 1_000_000).unwrap_or_default();
-    match (seconds / 86_400, seconds / 3_600, seconds / 60) {
-        (0, 0, 0) => text::count(seconds, "second"),
-        (0, 0, minutes) => text::count(minutes, "minute"),
-        (0, hours, _) => text::count(hours, "hour"),
-        (days, _, _) => text::count(days, "day"),
     }
 }
 

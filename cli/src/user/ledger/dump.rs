@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, ErrorKind, Write as _};
 
+use coalloc_common::plain_text;
 use coalloc_ledger::look::look;
 use coalloc_ledger::tip::hex;
 
@@ -31,13 +32,17 @@ pub(super) fn run(args: &DumpArgs) -> Result<Answer, Failure> {
         }
         printed += 1;
         let written = match args.json {
-            // The body is JSON as it was written: numbers and order stay as they are.
+            // The body is JSON as it was written: numbers and order stay as they are, and what would steer a terminal
+            // is written as JSON escapes it.
             true => writeln!(
                 out,
                 "{{\"sequence\":{sequence},\"hash\":\"{}\",\"record\":{body}}}",
-                hex(hash)
+                hex(hash),
+                body = plain_text::json(body)
             ),
-            false => writeln!(out, "{sequence:>7}  {}", line::shown(&record)),
+            false => {
+                writeln!(out, "{sequence:>7}  {}", plain_text::one_line(&line::shown(&record)))
+            }
         };
         broken = written.err();
         Ok(())

@@ -114,7 +114,7 @@ impl EventPrinter {
             self.checking.remove(&event.reservation);
         }
         self.held(&event.reservation, event.time.as_ref(), event.expires_in.as_ref());
-        let line = if self.json { json(event)? } else { reservation(event, &self.zone) };
+        let line = if self.json { text::json_line(event)? } else { reservation(event, &self.zone) };
         self.print(&line)
     }
 
@@ -127,7 +127,7 @@ impl EventPrinter {
         let booking = event.booking.clone().unwrap_or_default();
         self.held(&booking.transaction, event.time.as_ref(), booking.expires_in.as_ref());
         let line = if self.json {
-            json(event)?
+            text::json_line(event)?
         } else {
             line_of_booking(event, &booking, units, &self.zone)
         };
@@ -181,7 +181,7 @@ impl EventPrinter {
             bar.clear();
         }
         let mut stdout = std::io::stdout().lock();
-        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        match writeln!(stdout, "{}", text::line(line)).and_then(|()| stdout.flush()) {
             Ok(()) => {
                 self.tick();
                 Ok(true)
@@ -190,10 +190,6 @@ impl EventPrinter {
             Err(error) => Err(Failure::internal(format!("standard output: {error}"))),
         }
     }
-}
-
-fn json(event: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string(event).map_err(|error| Failure::internal(format!("JSON: {error}")))
 }
 
 /// The line at the bottom: the hold that ends first, and how many others there are.

@@ -1,5 +1,6 @@
 //! The problems between a coordinator and its resource managers, one sentence each: nobody accepts it,
-//! bookings differ, or something is owed to a resource manager that cannot be told.
+//! bookings differ, one describes names of another or more than there is room for, or something is owed to a resource
+//! manager that cannot be told.
 
 use coalloc_proto::v1;
 
@@ -31,6 +32,38 @@ pub fn differing(response: &v1::DescribeFederationResponse) -> Option<String> {
         format!("{count} between its own records and the bookings at {names}: see `coalloc repair`")
     };
     (count > 0).then(told)
+}
+
+/// Most names of others that a sentence lists.
+const NAMES_SHOWN: usize = 3;
+
+/// One sentence for each resource manager that describes sites or paths of another one, or more than there is room
+/// for.
+pub fn overreaching(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = String> {
+    response.resource_managers.iter().flat_map(|manager| {
+        let v1::ResourceManagerStatus { name, not_used, .. } = manager;
+        let crowded_out = (!not_used.is_empty())
+            .then(|| format!("nothing of what {name} describes is used: it {not_used}"));
+        foreign(manager).into_iter().chain(crowded_out)
+    })
+}
+
+fn foreign(manager: &v1::ResourceManagerStatus) -> Option<String> {
+    let all = &manager.foreign_names;
+    let total = (manager.foreign_names_total as usize).max(all.len());
+    let shown = all.iter().take(NAMES_SHOWN).map(|name| {
+        let v1::ForeignName { site, path, owner } = name;
+        let what = if path.is_empty() { format!("site {site}") } else { format!("path {path}") };
+        if owner.is_empty() { what } else { format!("{what} of {owner}") }
+    });
+    let mut shown: Vec<String> = shown.collect();
+    if total > shown.len() {
+        shown.push(format!("{} more", total - shown.len()));
+    }
+    (total > 0).then(|| {
+        let (name, names) = (&manager.name, text::enumerate(&shown));
+        format!("{name} describes what belongs to another, which is ignored: {names}")
+    })
 }
 
 /// One sentence for each resource manager that is owed something and is not configured or does not answer.
@@ -69,6 +102,37 @@ fn sentence(name: &str, which: &str, decisions: u32, releases: u32) -> Option<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_others_are_told_with_their_owners() {
+        let name = |site: &str, path: &str| v1::ForeignName {
+            site: site.to_owned(),
+            path: path.to_owned(),
+            owner: "crm-a".to_owned(),
+        };
+        let mut rogue = v1::ResourceManagerStatus {
+            name: "rogue".to_owned(),
+            foreign_names: vec![name("N0", ""), name("", "N0-N1")],
+            foreign_names_total: 2,
+            ..Default::default()
+        };
+        let told = |rogue: &v1::ResourceManagerStatus| {
+            let honest = v1::ResourceManagerStatus::default();
+            let resource_managers = vec![honest, rogue.clone()];
+            let response =
+                v1::DescribeFederationResponse { resource_managers, ..Default::default() };
+            overreaching(&response).collect::<Vec<_>>()
+        };
+        let start = "rogue describes what belongs to another, which is ignored: ";
+        let expected = format!("{start}site N0 of crm-a and path N0-N1 of crm-a");
+        assert_eq!(told(&rogue), [expected]);
+        rogue.foreign_names.extend([name("N1", ""), name("N2", "")]);
+        (rogue.foreign_names_total, rogue.not_used) = (90, "describes too much".to_owned());
+        let expected =
+            format!("{start}site N0 of crm-a, path N0-N1 of crm-a, site N1 of crm-a and 87 more");
+        let crowded_out = "nothing of what rogue describes is used: it describes too much";
+        assert_eq!(told(&rogue), [expected, crowded_out.to_owned()]);
+    }
 
     #[test]
     fn only_who_cannot_be_told_is_owed_something() {

@@ -158,6 +158,7 @@ pub fn change(change: &v1::Change, definite: bool) -> String {
 pub fn given_up(one: &v1::GivenUp) -> String {
     let v1::GivenUp { resource_manager: rm, by, why, .. } = one;
     let time = text::instant(one.time.as_ref());
+    let why = text::line(why);
     let begin = format!("{rm} was given up on by {by} ({why}) at {time}");
     match (&one.ended, &one.booked_until) {
         (Some(ended), _) => {
