@@ -73,6 +73,16 @@ impl ResourceKind {
         }
     }
 
+    /// The unit of an amount over a time, as people say it, and how many units of an amount it has for an hour.
+    #[must_use]
+    pub const fn hours(self) -> (&'static str, u64) {
+        match self {
+            Self::Cpus => ("CPU-hours", 1),
+            Self::Storage => ("GB-hours", 1),
+            Self::Bandwidth => ("Gbit/s-hours", 1_000_000_000),
+        }
+    }
+
     /// The unit as metrics write it.
     #[must_use]
     pub const fn metric_unit(self) -> &'static str {

@@ -9,6 +9,7 @@
 //! in the design, and Takefusa 2010, section 3.2 (graph notation).
 
 pub mod amount;
+pub mod amount_time;
 pub mod disk_space;
 pub mod id;
 pub mod identity;
@@ -36,6 +37,7 @@ pub mod vector;
 pub mod workflow;
 
 pub use amount::{Amount, BitsPerSecond, Cpus, UnitValue, Value};
+pub use amount_time::AmountTime;
 pub use disk_space::DiskSpace;
 pub use id::{
     ActivityName, CoordinatorName, DataName, DomainName, EdgeName, RequestId, ReservationId,

@@ -222,6 +222,22 @@ pub const HOLD_SOFT_DEFAULT: Span = Span::from_secs(120);
 pub const HOLD_SOFT_MIN: Span = Span::from_secs(1);
 /// Longest time before the RM asks the coordinator about a hold.
 pub const HOLD_SOFT_MAX: Span = Span::from_secs(900);
+/// Holds of one coordinator at one RM that are neither booked nor ended, unless the RM's configuration says otherwise.
+/// An honest coordinator has at most a few hundred: it plans [`PLANNINGS_MAX`] requests at a time, and a hold is
+/// decided within two round trips. All of these together take some ten megabytes.
+pub const HOLDS_PER_COORDINATOR: u32 = 10_000;
+/// The same for one user of a coordinator: a load test in one user's name stays below it, and five such users
+/// fit beside one another.
+pub const HOLDS_PER_USER: u32 = 2_000;
+/// Largest quota of holds that may be configured: a million holds take about a gigabyte.
+pub const HOLDS_QUOTA_MAX: u32 = 1_000_000;
+/// Largest quota of held amounts over time that may be configured, in hours of the kind's unit: a hundred million CPUs
+/// for a year. It is exact in JSON.
+pub const HELD_HOURS_MAX: u64 = 1_000_000_000_000;
+/// The share of all that an RM has until its horizon which one coordinator may hold at a time, in percent, when the RM
+/// has several coordinators and its configuration does not say otherwise. It leaves half to the others. A single
+/// request that takes more than half of an RM for as long as it books ahead is for its operator to allow.
+pub const HELD_SHARE_PERCENT: u32 = 50;
 /// Hard expiry: a hold whose coordinator stays out of reach ends at the latest after this time.
 pub const HOLD_HARD_DEFAULT: Span = Span::from_secs(900);
 /// Largest hard expiry that an RM may configure.

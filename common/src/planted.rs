@@ -105,13 +105,15 @@ pub enum Bug {
     TransferTooEarly,
     /// A report of an activity is acknowledged before it is recorded.
     ReportUnrecorded,
+    /// A hold counts towards its quota only when it is booked, so that nobody is ever refused.
+    HoldsUncounted,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -155,6 +157,7 @@ impl Bug {
         Self::WidenedForSome,
         Self::TransferTooEarly,
         Self::ReportUnrecorded,
+        Self::HoldsUncounted,
         Self::Canary,
     ];
 
@@ -223,6 +226,9 @@ impl Bug {
                 ("planner", "sends data at the planned time although they are produced later")
             }
             Self::ReportUnrecorded => ("GRC", "acknowledges a report before recording it"),
+            Self::HoldsUncounted => {
+                ("RM", "counts a hold towards its quota only when it is booked")
+            }
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }

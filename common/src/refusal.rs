@@ -57,6 +57,9 @@ pub enum Reason {
     /// The disk of the node that refuses is nearly full: the remaining space is reserved for what has
     /// begun (I17).
     DiskFull,
+    /// A quota of the coordinator or of the user is used up. The detail names the quota, and what is used and
+    /// left of it.
+    Quota,
     /// A newer release refused for a reason that this release does not know; the refusal's sentence
     /// states it.
     Unknown,
@@ -86,6 +89,7 @@ impl Reason {
             Self::ServiceLevel => "service_level",
             Self::Replaced => "replaced",
             Self::DiskFull => "disk_full",
+            Self::Quota => "quota",
             Self::Unknown => "unknown",
         }
     }
@@ -104,7 +108,8 @@ impl Reason {
             | Self::Mixed
             | Self::PlanOutdated
             | Self::ServiceLevel
-            | Self::DiskFull => true,
+            | Self::DiskFull
+            | Self::Quota => true,
             Self::BeyondCapacity
             | Self::UnknownResource
             | Self::OutsideHorizon
@@ -195,7 +200,7 @@ impl Reason {
             Self::CoordinatorRestarted => NsiError::GenericInternalError,
             Self::TimedOut | Self::Mixed => NsiError::ChildSegmentError,
             Self::Denied => NsiError::Unauthorized,
-            Self::PlanOutdated | Self::DiskFull | Self::Unknown => {
+            Self::PlanOutdated | Self::DiskFull | Self::Quota | Self::Unknown => {
                 NsiError::GenericResourceUnavailable
             }
         })

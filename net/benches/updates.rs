@@ -16,7 +16,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::Core as _;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantInput,
+    Disclosure, HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantInput,
 };
 use coalloc_protocol::update::{DueUpdate, Picture, Strategy, Subscription, Update, UpdateKind};
 use divan::Bencher;
@@ -56,6 +56,7 @@ fn participant(rm: usize) -> Participant {
         coordinators: [coalloc_common::CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         levels: std::collections::BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     });

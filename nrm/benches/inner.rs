@@ -17,7 +17,8 @@ use coalloc_proto::v1;
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, InnerRouter, Participant, ParticipantConfig, ParticipantInput, Phase, Question,
+    HoldPolicy, HoldQuotas, InnerRouter, Participant, ParticipantConfig, ParticipantInput, Phase,
+    Question,
 };
 use divan::Bencher;
 use rand::{RngExt, SeedableRng};
@@ -102,6 +103,7 @@ fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         levels: Default::default(),
+        quotas: HoldQuotas::default(),
         inside: inside.then_some(network),
         servers: BTreeMap::new(),
     });

@@ -17,7 +17,7 @@ use coalloc_common::{
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, Participant, ParticipantConfig, ParticipantInput, ParticipantRecord,
+    HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantInput, ParticipantRecord,
 };
 use divan::Bencher;
 
@@ -125,6 +125,7 @@ fn ground(shape: Shape) -> (Participant, HoldOrder) {
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
         levels: Default::default(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     });

@@ -15,7 +15,7 @@ use coalloc_common::{
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, Participant, ParticipantConfig, ParticipantInput, SiteServers,
+    HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantInput, SiteServers,
 };
 use divan::Bencher;
 
@@ -69,6 +69,7 @@ fn booked(by_server: bool) -> Participant {
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
         levels: BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: servers.into_iter().collect(),
     });

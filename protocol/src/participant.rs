@@ -35,6 +35,8 @@
 //! A one-way hold is booked in the same step, with two records and one answer. No decision of a coordinator
 //! stands behind it, so Abort ends it like Release.
 //!
+//! What a coordinator and each of its users hold at a time is limited, see [`quota`].
+//!
 //! An NRM with an inner network routes its paths over links of its own, see [`inner`]. A CRM may reserve single
 //! servers, see [`servers`].
 //!
@@ -56,6 +58,9 @@ mod overlap;
 #[cfg(test)]
 mod overlapping_tests;
 mod promised;
+pub mod quota;
+#[cfg(test)]
+mod quota_tests;
 mod record;
 #[cfg(test)]
 mod room_tests;
@@ -77,7 +82,9 @@ use coalloc_common::{
 };
 
 pub use self::admission::Question;
-pub use self::config::{HoldPolicy, Level, Overcommitted, ParticipantConfig};
+pub use self::config::{
+    CoordinatorQuotas, HoldPolicy, HoldQuota, HoldQuotas, Level, Overcommitted, ParticipantConfig,
+};
 pub use self::disclosure::Disclosure;
 pub use self::entry::{Entry, HoldClocks, Phase};
 use self::footprint::Footprint;
@@ -88,6 +95,7 @@ pub use self::inner::{
 };
 pub use self::input::{ParticipantEffect, ParticipantInput};
 use self::overlap::Overlaps;
+use self::quota::HeldTotals;
 pub use self::record::{ParticipantRecord, TransactionEnd};
 pub use self::servers::{IdleServer, SegmentServers, SiteServers, granted_servers};
 use self::servers::{ServerSites, disclosed_footprint};
@@ -117,6 +125,8 @@ pub struct Participant {
     overlaps: Overlaps,
     /// The bookings for each coordinator.
     booked: BTreeMap<CoordinatorName, BookingSet>,
+    /// What each coordinator holds.
+    held: HeldTotals,
     /// When each hold next asks its coordinator, or expires.
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot in whose boot time all deadlines are counted.
@@ -160,6 +170,7 @@ impl Participant {
             replacing: BTreeMap::new(),
             overlaps: Overlaps::default(),
             booked: BTreeMap::new(),
+            held: HeldTotals::default(),
             alarms: BTreeSet::new(),
             boot: None,
             room: DiskGate::default(),
@@ -231,7 +242,9 @@ impl Participant {
 
     fn hold(&mut self, order: HoldOrder, token: Token<Answer>, now: Now) -> Step {
         // Refusals in a fixed order: another coordinator's id, known already, unknown coordinator, disk full,
-        // not admitted (what, when, how much).
+        // too many holds, not admitted (what, when, how much), too much held. The number of holds comes before
+        // the admission, so that a search for routes or servers is not made for somebody who may not hold. How
+        // much is held comes after it, so that what does not fit at all is refused for that.
         if !order.txn.is_of(&order.coordinator) && !planted::is(Bug::AnybodysId) {
             return reply(token, Answer::Denied);
         }
@@ -247,7 +260,11 @@ impl Participant {
         if let Some(answer) = self.room.refuse(&order, &self.config.name) {
             return reply(token, answer);
         }
-        let InnerChoice { inner, servers, moves } = match self.choose_inside(&order, now) {
+        let chosen = match self.refusal_of_holds(&order) {
+            Some(refusal) => Err(Box::new(refusal)),
+            None => self.choose_inside(&order, now),
+        };
+        let (InnerChoice { inner, servers, moves }, taken) = match chosen {
             Ok(chosen) => chosen,
             Err(refusal) => {
                 let answer = Answer::Refused((*refusal).clone());
@@ -269,7 +286,7 @@ impl Participant {
         if order.one_way {
             return self.book_at_once(records, order, inner, servers, token, now);
         }
-        let first_start = self.to_take(&order, inner.as_deref(), &servers).start();
+        let first_start = taken.start();
         let before = |start: Time| start.since(now.wall).saturating_sub(limits::HOLD_LEAD);
         let hard = self.config.policy.hard;
         let hard = first_start.map_or(hard, |start| hard.min(before(start)));
@@ -283,8 +300,13 @@ impl Participant {
         Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
     }
 
-    /// Admits an order, and chooses what it takes of inner links and servers.
-    fn choose_inside(&self, order: &HoldOrder, now: Now) -> Result<InnerChoice, Box<Refusal>> {
+    /// Admits an order, and chooses what it takes of inner links and servers. Also returns all that it takes.
+    fn choose_inside(
+        &self,
+        order: &HoldOrder,
+        now: Now,
+    ) -> Result<(InnerChoice, Footprint), Box<Refusal>> {
+        let given = order;
         let order = self.in_whole_servers(order);
         if let Some(refusal) = self.refusal_of(&order, now) {
             // A server that is taken says more than a site that has too few.
@@ -293,7 +315,12 @@ impl Participant {
             return Err(servers.unwrap_or_else(|| Box::new(refusal)));
         }
         let servers = self.choose_servers(&order, now)?;
-        Ok(InnerChoice { servers, ..self.route_inside(&order, now)? })
+        let chosen = InnerChoice { servers, ..self.route_inside(&order, now)? };
+        let taken = self.to_take(given, chosen.inner.as_deref(), &chosen.servers);
+        match self.refusal_of_held(given, &taken) {
+            Some(refusal) => Err(Box::new(refusal)),
+            None => Ok((chosen, taken)),
+        }
     }
 
     /// Books a one-way hold that fits: Held and Booked in one append.
@@ -518,6 +545,7 @@ impl Core for Participant {
         self.check_servers()?;
         self.check_routes()?;
         self.check_promised()?;
+        self.check_quotas()?;
         self.check_kept()?;
         let held = |txn: &TransactionId| {
             self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))

@@ -3,6 +3,8 @@
 //!
 //! Left out: reading files (the crates `nrm` and `crm`).
 
+mod quotas;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,8 +23,10 @@ use coalloc_net::convert::{
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_net::identity::settings::Security;
 use coalloc_proto::v1;
-use coalloc_protocol::participant::{HoldPolicy, InnerRouter, SiteServers};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, InnerRouter, SiteServers};
 use coalloc_protocol::update::UpdatePolicy;
+
+use self::quotas::{QuotaReader, default_quotas};
 
 /// The kind of an RM; it is also the kind that its ledger has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +113,8 @@ pub struct RmConfig {
     /// Percent of what is free that each user may take. A user who is not listed may take the smallest of
     /// these shares.
     pub levels: BTreeMap<UserName, u32>,
+    /// How much each coordinator and each of its users may hold at a time.
+    pub quotas: HoldQuotas,
     /// The by-server sites of a CRM.
     pub servers: BTreeMap<ResourceId, SiteServers>,
     /// The router over the inner network of an NRM; `None`: each path is one link of its own.
@@ -160,6 +166,7 @@ impl RmConfig {
         let resources = resources(&topology, &description)?;
         check_server_names(&resources, &servers)?;
         let kinds = ResourceKinds::all(kind.usual()).with(kinds_at_sites(&topology));
+        let quotas = default_quotas(&resources, &kinds, policy.horizon, coordinators.len());
         Ok(Self {
             kind,
             daemon,
@@ -170,6 +177,7 @@ impl RmConfig {
             coordinators,
             policy,
             levels: BTreeMap::new(),
+            quotas,
             inside: None,
             servers,
             inner: None,
@@ -217,6 +225,21 @@ impl RmConfig {
     /// [`InvalidField`] with the path of the field in the configuration file.
     pub fn with_levels(mut self, levels: &[v1::ServiceLevel]) -> Result<Self, InvalidField> {
         self.levels = service_levels("service_levels", levels)?;
+        Ok(self)
+    }
+
+    /// This configuration with quotas of what may be held at a time.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the path of the field in the configuration file.
+    pub fn with_quotas(mut self, wire: Option<&v1::HoldQuotas>) -> Result<Self, InvalidField> {
+        let Some(wire) = wire else { return Ok(self) };
+        let reader = QuotaReader {
+            kinds: self.resources.iter().map(|(resource, _)| self.kinds.of(resource)).collect(),
+            coordinators: self.coordinators.keys().collect(),
+        };
+        let quotas = reader.read(wire, std::mem::take(&mut self.quotas))?;
+        self.quotas = quotas;
         Ok(self)
     }
 }

@@ -32,6 +32,7 @@ pub fn participant(config: &RmConfig) -> Participant {
         coordinators: config.coordinators.keys().cloned().collect(),
         policy: config.policy,
         levels: config.levels.clone(),
+        quotas: config.quotas.clone(),
         inside: config.inside.clone(),
         servers: config.servers.clone(),
     })

@@ -7,7 +7,9 @@
 //! ```text
 //! grc NAME TAG [hold_for=5s]               starts a coordinator; TAG is the tag of its ledger
 //! lower NAME TAG TOP RM,RM [soft=120s] [hard=900s]        starts a child coordinator of TOP, with RMs of its own
-//! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s]     starts an RM
+//! rm NAME RESOURCE=CAPACITY.. [soft=120s] [hard=900s] [holds=10000] [user_holds=2000]
+//!                                          starts an RM; each coordinator, and each of its users, may have so many
+//!                                          holds there
 //! demand NAME USER GRC [request=ID] [content=TEXT]        a request; its id is NAME unless given
 //!   plan RM RESOURCE AMOUNT [START,END) ; RM ..           its candidates, best first; times in seconds
 //!   turns RM RESOURCE AMOUNT [START,END) ; RM .. | RM ..  the same, held at one RM after the other; the RMs
@@ -52,7 +54,7 @@ use coalloc_common::{
     limits,
 };
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, ParentConfig};
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig, Phase};
 
 use crate::world::clients::{Demand, Visit, WantedChange};
 use crate::world::network::{PacketFate, Rule};
@@ -263,9 +265,16 @@ impl ScriptRunner {
             hard: span("hard", limits::HOLD_HARD_DEFAULT)?,
             horizon: limits::HORIZON_DEFAULT,
         };
+        let quota = |key, most: &mut u32| match option(options, key) {
+            Some(holds) => holds.parse().map(|holds| *most = holds).map_err(|_| "not a number"),
+            None => Ok(()),
+        };
+        let mut quotas = HoldQuotas::default();
+        quota("holds", &mut quotas.each.all.holds)?;
+        quota("user_holds", &mut quotas.each.each_user.holds)?;
         let mut resources = Vec::new();
         for (resource, capacity) in options.iter().filter_map(|word| word.split_once('=')) {
-            if !["soft", "hard"].contains(&resource) {
+            if !["soft", "hard", "holds", "user_holds"].contains(&resource) {
                 let capacity = capacity.parse().map_err(|_| "capacity is not a number")?;
                 resources.push((ResourceId::composed(resource), Amount(capacity)));
             }
@@ -280,6 +289,7 @@ impl ScriptRunner {
             coordinators: self.coordinators.iter().cloned().collect(),
             policy,
             levels: BTreeMap::new(),
+            quotas,
             inside: None,
             servers: BTreeMap::new(),
         })

@@ -26,6 +26,7 @@ pub mod node;
 pub mod operator;
 pub mod planning;
 pub mod print;
+mod quota_check;
 pub mod reports;
 mod rest;
 mod revisions;

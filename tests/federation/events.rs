@@ -16,7 +16,9 @@ use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, Phase, TransactionEnd};
+use coalloc_protocol::participant::{
+    HoldPolicy, HoldQuotas, ParticipantConfig, Phase, TransactionEnd,
+};
 use coalloc_rm::events::BookingEvents;
 
 use coalloc_sim::world::clients::{Demand, Visit};
@@ -44,6 +46,7 @@ fn make(seed: u64) -> Result<World, String> {
                 horizon: limits::HORIZON_DEFAULT,
             },
             levels: BTreeMap::new(),
+            quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
         })?;

@@ -8,7 +8,7 @@ use coalloc_proto::v1;
 
 use super::{window_from_wire, window_to_wire};
 
-const REASONS: [(Reason, v1::Reason); 19] = [
+const REASONS: [(Reason, v1::Reason); 20] = [
     (Reason::InsufficientCapacity, v1::Reason::InsufficientCapacity),
     (Reason::BeyondCapacity, v1::Reason::BeyondCapacity),
     (Reason::UnknownResource, v1::Reason::UnknownResource),
@@ -28,6 +28,7 @@ const REASONS: [(Reason, v1::Reason); 19] = [
     (Reason::ServiceLevel, v1::Reason::ServiceLevel),
     (Reason::Replaced, v1::Reason::Replaced),
     (Reason::DiskFull, v1::Reason::DiskFull),
+    (Reason::Quota, v1::Reason::Quota),
 ];
 
 const KINDS: [(BottleneckKind, v1::BottleneckKind); 9] = [

@@ -43,6 +43,7 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
         levels: [("half", 50), ("UserA", 100), ("u", 100)]
             .map(|(user, percent)| (UserName::composed(user), percent))
             .into(),
+        quotas: coalloc_protocol::participant::HoldQuotas::default(),
         inside,
         servers: BTreeMap::new(),
     })

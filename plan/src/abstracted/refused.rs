@@ -187,6 +187,7 @@ pub fn words(name: &str, refusal: &Refusal) -> String {
         Reason::Released => "it was released",
         Reason::Replaced => "a newer version has replaced it",
         Reason::DiskFull => "a disk is nearly full: new holds are refused",
+        Reason::Quota => "a quota of its coordinator or of the user is used up",
         Reason::NotHeld => "nothing is held, and a later Hold will be refused",
         Reason::OutsideHorizon => return refusal.detail.clone(),
         // An RM's own refusal names what is inside, so only one that names no RM is passed on.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use coalloc_common::timetable::Overcommitment;
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, ResourceKinds, RmName, Span, UserName, limits,
+    Amount, AmountTime, CoordinatorName, ResourceId, ResourceKind, ResourceKinds, RmName, Span,
+    UserName, limits,
 };
 
 use super::inner::InnerRouter;
@@ -32,6 +33,62 @@ impl Default for HoldPolicy {
     }
 }
 
+/// How much may be held at a time, and not be booked yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HoldQuota {
+    /// The most holds.
+    pub holds: u32,
+    /// The most that they may take, amount times time, by kind. A kind that is not listed has no quota.
+    pub held: BTreeMap<ResourceKind, AmountTime>,
+}
+
+/// The quotas of one coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoordinatorQuotas {
+    /// For all of its users together.
+    pub all: HoldQuota,
+    /// For each of its users who is not in `users`.
+    pub each_user: HoldQuota,
+    /// For users with quotas of their own.
+    pub users: BTreeMap<UserName, HoldQuota>,
+}
+
+impl CoordinatorQuotas {
+    /// The quota of a user.
+    #[must_use]
+    pub fn of_user(&self, user: &UserName) -> &HoldQuota {
+        self.users.get(user).unwrap_or(&self.each_user)
+    }
+}
+
+impl Default for CoordinatorQuotas {
+    fn default() -> Self {
+        let quota = |holds| HoldQuota { holds, held: BTreeMap::new() };
+        Self {
+            all: quota(limits::HOLDS_PER_COORDINATOR),
+            each_user: quota(limits::HOLDS_PER_USER),
+            users: BTreeMap::new(),
+        }
+    }
+}
+
+/// The quotas of all coordinators.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HoldQuotas {
+    /// For each coordinator that is not in `coordinators`.
+    pub each: CoordinatorQuotas,
+    /// For coordinators with quotas of their own.
+    pub coordinators: BTreeMap<CoordinatorName, CoordinatorQuotas>,
+}
+
+impl HoldQuotas {
+    /// The quotas of a coordinator.
+    #[must_use]
+    pub fn of(&self, coordinator: &CoordinatorName) -> &CoordinatorQuotas {
+        self.coordinators.get(coordinator).unwrap_or(&self.each)
+    }
+}
+
 /// The configuration of a participant, which stays the same while the process lives.
 #[derive(Debug, Clone)]
 pub struct ParticipantConfig {
@@ -48,6 +105,8 @@ pub struct ParticipantConfig {
     /// Service levels: the share of the free amounts that each user may take, in percent, 1 to 100. A user who
     /// is not listed gets the lowest share in the list. With an empty list, everybody may take everything.
     pub levels: BTreeMap<UserName, u32>,
+    /// How much each coordinator and each of its users may hold at a time.
+    pub quotas: HoldQuotas,
     /// The router of the inner network; `None` when there is none, and each path is a link of its own.
     pub inside: Option<Arc<dyn InnerRouter>>,
     /// The by-server sites; each is one of `resources`, with the CPUs of all of its servers as its capacity. Empty

@@ -85,6 +85,7 @@ impl Participant {
         held: &TransactionId,
     ) -> Result<(), ReplayError> {
         let Some(own) = self.own(Some(booked)) else { return Ok(()) };
+        self.discount_hold(held);
         let Some(entry) = self.entries.get_mut(held) else { return Ok(()) };
         let lacks = entry.footprint().beyond(&own);
         let Phase::Held(hold) = &mut entry.phase else { return Ok(()) };
@@ -94,6 +95,7 @@ impl Participant {
             let taken = self.take_segment(Layer::Held, segment, Timetable::restore);
             taken.map_err(|problem| ReplayError(format!("hold of {held}: {problem}")))?;
         }
+        self.count_hold(held);
         self.note(&more);
         Ok(())
     }

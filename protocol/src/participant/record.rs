@@ -267,6 +267,7 @@ impl Participant {
             }
             self.replacing.insert(old.clone(), order.txn.clone());
         }
+        self.count_hold(&order.txn);
         self.set_alarm(&order.txn);
         Ok(())
     }
@@ -359,6 +360,7 @@ impl Participant {
                 .commit(segment.window, segment.amount)
                 .map_err(|error| ReplayError(format!("booking of {txn}: {error}")))?;
         }
+        self.discount_hold(txn);
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = Phase::Booked;
         }
@@ -395,6 +397,7 @@ impl Participant {
         }
         self.forget_overlaps(txn);
         self.leave_booked(txn);
+        self.discount_hold(txn);
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = phase;
         }

@@ -56,6 +56,7 @@ pub(super) fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
         coordinators: [grc(), CoordinatorName::composed("other")].into(),
         policy: HoldPolicy::default(),
         levels: BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     }
@@ -139,6 +140,7 @@ pub(super) fn run(
     }
     assert_eq!(twin.timetables, participant.timetables);
     assert_eq!(twin.changes, participant.changes);
+    assert_eq!(twin.held, participant.held);
     let phases = |p: &Participant| -> Vec<_> {
         p.entries.values().map(|entry| std::mem::discriminant(&entry.phase)).collect()
     };

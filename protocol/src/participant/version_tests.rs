@@ -70,6 +70,7 @@ fn of_capacity(capacity: u64) -> Participant {
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
         levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     })

@@ -8,7 +8,7 @@ use coalloc_common::{
     UnitValue, UserName, VertexIndex, VertexName, Window,
 };
 use coalloc_plan::abstracted::AbstractTopology;
-use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, Participant, ParticipantConfig};
 
 use super::settings::Settings;
 use crate::experiment::ModelError;
@@ -110,6 +110,7 @@ pub(super) fn participants(
             coordinators: coordinators(&name),
             policy: HoldPolicy::default(),
             levels: levels.clone(),
+            quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
         };

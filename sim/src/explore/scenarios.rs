@@ -9,7 +9,7 @@ use coalloc_protocol::coordinator::{
     Candidate, ChangeTicket, CoordinatorConfig, CoordinatorInput, Ticket,
 };
 use coalloc_protocol::message::Token;
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig};
 use std::collections::BTreeMap;
 
 use crate::world::node::WALL_START;
@@ -129,6 +129,7 @@ impl Scenario {
             coordinators: [coordinator_name()].into(),
             policy: HoldPolicy::default(),
             levels: std::collections::BTreeMap::new(),
+            quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
         }

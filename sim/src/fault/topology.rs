@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, limits};
 use coalloc_protocol::coordinator::{CoordinatorConfig, ParentConfig};
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, SiteServers};
+use coalloc_protocol::participant::{
+    CoordinatorQuotas, HoldPolicy, HoldQuota, HoldQuotas, ParticipantConfig, SiteServers,
+};
 
 use crate::world::World;
 use crate::world::meddling::MEDDLER;
@@ -16,6 +18,8 @@ pub(super) const CAPACITY: u64 = 1_000;
 pub(super) const RESOURCES: [&str; 2] = ["a", "b"];
 /// CPUs of each server of a by-server site.
 pub(super) const SERVER_CPUS: u64 = 100;
+/// One RM in so many has tight quotas of holds.
+const TIGHT_EVERY: usize = 5;
 /// The largest number of RMs in a world.
 const RMS_MAX: u64 = 20;
 
@@ -33,10 +37,21 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
         coordinators: with_meddler(above),
         policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
         levels: BTreeMap::new(),
+        quotas: quotas(world.rms.len()),
         inside: None,
         servers: servers.into_iter().flatten().collect(),
     })?;
     Ok(name)
+}
+
+/// The quotas of the RM of this index. A few RMs have quotas that honest coordinators meet.
+fn quotas(index: usize) -> HoldQuotas {
+    if index % TIGHT_EVERY != TIGHT_EVERY - 1 {
+        return HoldQuotas::default();
+    }
+    let quota = |holds| HoldQuota { holds, held: BTreeMap::new() };
+    let each = CoordinatorQuotas { all: quota(2), each_user: quota(1), users: BTreeMap::new() };
+    HoldQuotas { each, coordinators: BTreeMap::new() }
 }
 
 /// The servers of a by-server site, with its whole capacity.

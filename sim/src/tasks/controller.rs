@@ -15,8 +15,8 @@ use coalloc_common::{
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::{
-    Disclosure, HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
-    ParticipantRecord,
+    Disclosure, HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantEffect,
+    ParticipantInput, ParticipantRecord,
 };
 use coalloc_protocol::update::{
     DueUpdate, Part, ResourceChange, Strategy, Subscription, Update, UpdateKind,
@@ -85,6 +85,7 @@ impl Controller {
             coordinators: coordinators.iter().cloned().collect(),
             policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
             levels: BTreeMap::new(),
+            quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
         };

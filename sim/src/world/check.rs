@@ -311,6 +311,9 @@ impl World {
                 self.rms[index].name
             ));
         }
+        if records.iter().any(|record| matches!(record, ParticipantRecord::Held { .. })) {
+            self.check_quotas(index)?;
+        }
         self.check_shadow_rm(index)
     }
 
@@ -413,6 +416,7 @@ impl World {
                 self.counts.fault(Fault::F12);
             }
             Answer::Refused(refusal) if call.kind == MessageKind::Hold => {
+                self.counts.over_quota += u64::from(refusal.reason == Reason::Quota);
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
                 if before != refusal.reason && !lost {
                     let (now, txn) = (refusal.reason, &call.txn);

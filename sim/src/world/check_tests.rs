@@ -6,7 +6,7 @@ use coalloc_common::{
     Amount, CoordinatorName, ResourceId, ResourceKind, Time, UserName, Window, limits,
 };
 use coalloc_protocol::message::{Cause, HoldOrder};
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig};
 
 use super::super::Trace;
 use super::*;
@@ -27,6 +27,7 @@ fn world() -> World {
             horizon: limits::HORIZON_DEFAULT,
         },
         levels: BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     };

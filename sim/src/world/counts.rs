@@ -202,6 +202,8 @@ counts! {
     full: "F4 appends without disk space",
     /// Holds and requests that were refused while only little disk space was left (I17).
     no_room: "F4 refused for lack of disk space",
+    /// Holds that were refused because a quota of holds was used up.
+    over_quota: "holds refused for a quota",
     /// Damaged records, each of which stopped a start (I15).
     damaged: "F4 damaged records found at start",
     /// Wall clocks that jumped.

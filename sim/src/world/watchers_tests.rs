@@ -7,7 +7,7 @@ use coalloc_common::{
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::HoldOrder;
-use coalloc_protocol::participant::{HoldPolicy, ParticipantConfig, ParticipantRecord};
+use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig, ParticipantRecord};
 
 use super::super::node::WALL_START;
 use super::*;
@@ -24,6 +24,7 @@ fn node() -> Participant {
             horizon: limits::HORIZON_DEFAULT,
         },
         levels: BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     };

@@ -16,7 +16,9 @@ use coalloc_protocol::coordinator::{
     Candidate, Coordinator, CoordinatorConfig, CoordinatorInput, MessageKind, Ticket,
 };
 use coalloc_protocol::message::{Answer, Delivery, HoldOrder, Token};
-use coalloc_protocol::participant::{HoldPolicy, Participant, ParticipantConfig, ParticipantInput};
+use coalloc_protocol::participant::{
+    HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantInput,
+};
 use coalloc_protocol::{Core, Log};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -46,6 +48,7 @@ fn participant() -> Participant {
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
         levels: BTreeMap::new(),
+        quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),
     })

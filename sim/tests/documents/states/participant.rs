@@ -8,7 +8,8 @@ use coalloc_common::{
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{Decision, HoldOrder, Resolution, Token};
 use coalloc_protocol::participant::{
-    HoldPolicy, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput, Phase,
+    HoldPolicy, HoldQuotas, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+    Phase,
 };
 use coalloc_sim::world::script::participant_point;
 
@@ -40,6 +41,7 @@ impl Rm {
             coordinators: ["grc", "grc-2"].map(CoordinatorName::composed).into(),
             policy,
             levels: BTreeMap::new(),
+            quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
         });

@@ -1,0 +1,133 @@
+//! An amount that is kept over a time: what a quota counts. CPUs over hours give CPU-hours, and bandwidth over hours
+//! gives Gbit/s-hours.
+//!
+//! Left out: whose amounts are added up, and how much is allowed (the quotas of `protocol` and of their
+//! configurations).
+
+use crate::amount::Amount;
+use crate::kind::ResourceKind;
+use crate::time::Window;
+
+const HOUR_US: u128 = 3_600_000_000;
+
+/// An amount times a time, in units of the resource's kind times microseconds.
+///
+/// One segment always fits: 64 bits times 63 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct AmountTime(pub u128);
+
+impl AmountTime {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// An amount over a window.
+    #[must_use]
+    pub const fn of(amount: Amount, window: Window) -> Self {
+        Self(amount.0 as u128 * window.length().as_us().unsigned_abs() as u128)
+    }
+
+    /// This many hours of a kind, in the unit that people use for the kind: see [`ResourceKind::hours`].
+    #[must_use]
+    pub const fn from_hours(kind: ResourceKind, hours: u64) -> Self {
+        Self(hours as u128 * hour_of(kind))
+    }
+
+    /// `self + other`, or the largest value when that is larger.
+    #[must_use]
+    pub const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// `self - other`, or zero when `other` is larger.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `self + other`, modulo 2^128. Sums that are changed by [`Self::wrapping_sub`] later stay exact, whatever a
+    /// ledger says that somebody has made up.
+    #[must_use]
+    pub const fn wrapping_add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+
+    /// `self - other`, modulo 2^128: undoes [`Self::wrapping_add`].
+    #[must_use]
+    pub const fn wrapping_sub(self, other: Self) -> Self {
+        Self(self.0.wrapping_sub(other.0))
+    }
+
+    /// Text for people, rounded down to thousandths of an hour: `12.5 CPU-hours`.
+    #[must_use]
+    pub fn show_down(self, kind: ResourceKind) -> String {
+        show(self.0 / (hour_of(kind) / 1_000), kind)
+    }
+
+    /// Text for people, rounded up to thousandths of an hour.
+    #[must_use]
+    pub fn show_up(self, kind: ResourceKind) -> String {
+        show(self.0.div_ceil(hour_of(kind) / 1_000), kind)
+    }
+}
+
+/// One hour of a kind, in the unit that people use.
+const fn hour_of(kind: ResourceKind) -> u128 {
+    kind.hours().1 as u128 * HOUR_US
+}
+
+fn show(thousandths: u128, kind: ResourceKind) -> String {
+    let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
+    let part = if part == 0 { String::new() } else { format!(".{part:03}") };
+    let part = part.trim_end_matches('0');
+    let word = kind.hours().0;
+    let word = if (whole, part) == (1, "") { word.trim_end_matches('s') } else { word };
+    format!("{whole}{part} {word}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    fn seconds(amount: u64, length_s: i64) -> AmountTime {
+        let window = Window::new(Time::from_us(0), Time::from_us(length_s * 1_000_000)).unwrap();
+        AmountTime::of(Amount(amount), window)
+    }
+
+    #[test]
+    fn hours_are_shown_in_the_unit_of_the_kind() {
+        let cases = [
+            (ResourceKind::Cpus, seconds(4, 3_600), "4 CPU-hours"),
+            (ResourceKind::Cpus, seconds(2, 1_800), "1 CPU-hour"),
+            (ResourceKind::Cpus, seconds(1, 450), "0.125 CPU-hours"),
+            (ResourceKind::Storage, seconds(500, 5_400), "750 GB-hours"),
+            (ResourceKind::Bandwidth, seconds(2_500_000_000, 3_600), "2.5 Gbit/s-hours"),
+            (ResourceKind::Bandwidth, AmountTime::ZERO, "0 Gbit/s-hours"),
+        ];
+        for (kind, amount, text) in cases {
+            assert_eq!((amount.show_down(kind), amount.show_up(kind)), (text.into(), text.into()));
+        }
+        let little = seconds(1, 1);
+        let kind = ResourceKind::Cpus;
+        assert_eq!(little.show_down(kind), "0 CPU-hours");
+        assert_eq!(little.show_up(kind), "0.001 CPU-hours");
+    }
+
+    #[test]
+    fn hours_from_a_file_are_those_of_segments() {
+        assert_eq!(AmountTime::from_hours(ResourceKind::Cpus, 4), seconds(4, 3_600));
+        assert_eq!(
+            AmountTime::from_hours(ResourceKind::Bandwidth, 1),
+            seconds(1_000_000_000, 3_600)
+        );
+    }
+
+    #[test]
+    fn the_largest_segment_fits_and_sums_undo() {
+        let window = Window::new(Time::from_us(0), Time::from_us(i64::MAX)).unwrap();
+        let largest = AmountTime::of(Amount(u64::MAX), window);
+        let sum = largest.wrapping_add(largest).wrapping_add(largest);
+        assert_eq!(sum.wrapping_sub(largest).wrapping_sub(largest), largest);
+        assert_eq!(largest.saturating_add(largest).saturating_add(largest).0, u128::MAX);
+    }
+}
