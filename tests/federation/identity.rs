@@ -7,6 +7,7 @@ mod dropped;
 mod others;
 mod siege;
 mod stranger;
+mod watches;
 mod world;
 
 use std::time::{Duration, Instant};
