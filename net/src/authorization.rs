@@ -16,7 +16,7 @@ pub mod roster;
 use std::fmt;
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, UserName};
+use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, TransactionId, UserName};
 use coalloc_protocol::{Causer, ProvenPeer};
 use tonic::{Request, Status};
 
@@ -70,6 +70,22 @@ struct CallerFacts {
     user: Option<UserName>,
     coordinator: Option<CoordinatorName>,
     rm: Option<RmName>,
+}
+
+/// Whose share of something limited a call takes. In plain text, all callers are one. A user is the same by certificate
+/// and by token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallerKey {
+    /// Everybody in plain text.
+    PlainText,
+    /// Everybody who has shown nothing.
+    Nothing,
+    /// A user, by its name at this daemon.
+    User(UserName),
+    /// The owner of a certificate who is no user here.
+    Owner(Identity),
+    /// The subject of a token who is no user here: its issuer, and SHA-256 of the subject.
+    Subject(Arc<str>, [u8; 32]),
 }
 
 /// How a caller has proven who it is.
@@ -135,6 +151,20 @@ impl Caller {
                 issuer: Some(issuer.to_string()),
                 subject: Some(hex(subject_digest)),
             }),
+        }
+    }
+
+    /// Whose share of something limited a call of this caller takes.
+    #[must_use]
+    pub fn key(&self) -> CallerKey {
+        match (&self.0.user, &self.0.proof) {
+            (Some(user), _) => CallerKey::User(user.clone()),
+            (None, Proof::PlainText) => CallerKey::PlainText,
+            (None, Proof::Nothing) => CallerKey::Nothing,
+            (None, Proof::Certificate(client)) => CallerKey::Owner(client.owner.identity.clone()),
+            (None, Proof::Token { issuer, subject_digest }) => {
+                CallerKey::Subject(Arc::clone(issuer), *subject_digest)
+            }
         }
     }
 

@@ -174,6 +174,8 @@ pub struct Net {
     pub connections: LabelledMetric<Gauge, 1>,
     /// Connections that the server closed, by cause.
     pub connections_closed: LabelledMetric<Counter, 1>,
+    /// Watches that were ended to make room for another caller.
+    pub watches_displaced: Counter,
     /// Calls and connections that were denied, by reason.
     pub denied: LabelledMetric<Counter, 1>,
     /// When the daemon's certificate ends, in seconds since 1970; 0 without one.
@@ -257,6 +259,10 @@ pub fn net() -> &'static Net {
                 ["outcome"],
                 "spans",
                 "Spans of traces: exported, dropped because the queue was full, or failed at the collector",
+            ),
+            watches_displaced: room.counter(
+                "watches_displaced",
+                "Watches ended because their caller had most, and another caller needed a place",
             ),
             scrapes: room.counter("scrapes", "Scrapes of these metrics, including this one"),
             room,

@@ -23,6 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 use tonic::Status;
 
+use crate::authorization::Caller;
 use crate::daemon::DaemonError;
 use crate::disk_space::DiskSpaceWatch;
 use crate::machine::{Host, OwnerFinished};
@@ -333,10 +334,11 @@ where
     /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
     pub async fn watch<E: Events<C>>(
         &self,
+        caller: &Caller,
         token: &str,
         events: E,
     ) -> Result<Watch<E::Message>, Status> {
-        self.feed.watch(self.clone(), token, events).await
+        self.feed.watch(self.clone(), caller, token, events).await
     }
 
     /// The number and hash of the ledger's last durable record, and the id with which its chain begins.
@@ -351,8 +353,8 @@ where
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when there are too many watches already, UNAVAILABLE when the node is stopping.
-    pub fn follow(&self) -> Result<WatcherSlot, Status> {
-        self.feed.follow()
+    pub fn follow(&self, caller: &Caller) -> Result<WatcherSlot, Status> {
+        self.feed.follow(caller)
     }
 
     /// Ends every watch. The clients resume elsewhere, or here after the restart.

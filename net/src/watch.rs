@@ -21,8 +21,12 @@
 //! recognised. So is a token of the same ledger when an older copy of it was put back, even after that copy
 //! has grown past the token (F11).
 //!
-//! Left out: old texts (the text of an old event is made by today's program), and permissions (who may watch
-//! depends on identity, which does not exist yet).
+//! The number of watches is limited, and the places are shared fairly between callers ([`places`]).
+//!
+//! Left out: old texts (the text of an old event is made by today's program), and permissions: who may watch what is
+//! judged before a watch begins ([`crate::authorization`]).
+
+mod places;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,12 +35,14 @@ use coalloc_common::{DiskSpace, InvalidField, limits};
 use coalloc_ledger::tip::Tip as LedgerTip;
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
 use coalloc_protocol::{CausedRecord, Core, Log};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Status};
 
+use self::places::{WatchPlace, WatchPlaces};
+use crate::authorization::Caller;
 use crate::latest::LatestValue;
 use crate::machine::{self, Host};
 use crate::node::Handle;
@@ -123,7 +129,7 @@ pub struct Feed<R> {
     ledger_id: Arc<str>,
     durable: LatestValue<u64>,
     end: watch::Sender<bool>,
-    places: Arc<Semaphore>,
+    places: WatchPlaces,
 }
 
 // Not derived: a derive would ask for `R: Clone`.
@@ -134,7 +140,7 @@ impl<R> Clone for Feed<R> {
             ledger_id: Arc::clone(&self.ledger_id),
             durable: self.durable.clone(),
             end: self.end.clone(),
-            places: Arc::clone(&self.places),
+            places: self.places.clone(),
         }
     }
 }
@@ -220,7 +226,7 @@ impl<R: 'static> Feed<R> {
             ledger_id: ledger.id().into(),
             durable: durable.clone(),
             end: watch::Sender::new(false),
-            places: Arc::new(Semaphore::new(limits::WATCHERS_MAX)),
+            places: WatchPlaces::new(limits::WATCHERS_MAX),
         };
         (DurableMark(durable), feed)
     }
@@ -244,12 +250,12 @@ impl<R: 'static> Feed<R> {
     }
 
     /// See [`Handle::follow`].
-    pub(crate) fn follow(&self) -> Result<WatcherSlot, Status> {
+    pub(crate) fn follow(&self, caller: &Caller) -> Result<WatcherSlot, Status> {
         let mut end = self.end.subscribe();
         if *end.borrow_and_update() {
             return Err(status::stopping());
         }
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| crowded())?;
+        let place = self.places.enter(caller.key())?;
         Ok(WatcherSlot { durable: self.durable.clone(), end, place })
     }
 
@@ -257,6 +263,7 @@ impl<R: 'static> Feed<R> {
     pub(crate) async fn watch<C, E>(
         &self,
         handle: Handle<C>,
+        caller: &Caller,
         token: &str,
         events: E,
     ) -> Result<Watch<E::Message>, Status>
@@ -267,7 +274,7 @@ impl<R: 'static> Feed<R> {
         E: Events<C>,
     {
         let begin = WatchStart::parse(token).map_err(|error| status::invalid(&error))?;
-        let WatcherSlot { durable: _, end, place } = self.follow()?;
+        let WatcherSlot { durable: _, end, place } = self.follow(caller)?;
         let (readers, id) = (Arc::clone(&self.readers), self.ledger_id.to_string());
         let durable = self.durable.get();
         let (reader, cursor) = blocking(handle.host(), move || {
@@ -277,22 +284,29 @@ impl<R: 'static> Feed<R> {
         })
         .await?;
         let (sender, receiver) = mpsc::channel(limits::WATCH_BUFFER);
+        let last = place.last_status();
         let watcher = Watcher {
             handle,
             events: Arc::new(events),
             ledger_id: Arc::clone(&self.ledger_id),
             durable: self.durable.clone(),
             end,
+            place,
             cursor,
             sender,
         };
-        tokio::spawn(async move {
-            let _place = place;
-            watcher.run(reader).await;
-        });
-        let last = tokio_stream::once(Err(status::stopping()));
-        Ok(Box::pin(ReceiverStream::new(receiver).chain(last)))
+        tokio::spawn(watcher.run(reader));
+        Ok(ending_with(receiver, last))
     }
+}
+
+/// The stream of what a task sends, and at its end a status that is made then.
+pub fn ending_with<M: Send + 'static>(
+    receiver: mpsc::Receiver<Result<M, Status>>,
+    last: impl FnOnce() -> Status + Send + 'static,
+) -> Watch<M> {
+    let last = tokio_stream::iter(std::iter::once_with(move || Err(last())));
+    Box::pin(ReceiverStream::new(receiver).chain(last))
 }
 
 /// A place among the watchers, for a stream of something other than records, and what wakes that stream.
@@ -301,7 +315,7 @@ pub struct WatcherSlot {
     durable: LatestValue<u64>,
     end: watch::Receiver<bool>,
     /// The place is given back when this is dropped.
-    place: OwnedSemaphorePermit,
+    place: WatchPlace,
 }
 
 impl WatcherSlot {
@@ -311,10 +325,16 @@ impl WatcherSlot {
         self.durable.get()
     }
 
-    /// Waits for a record after `seen`; false when the daemon stops.
+    /// The last status of the stream, once it is over.
+    pub fn last_status(&self) -> impl FnOnce() -> Status + Send + 'static {
+        self.place.last_status()
+    }
+
+    /// Waits for a record after `seen`; false when the daemon stops, or when the place was given to another caller.
     pub async fn beyond(&mut self, seen: u64) -> bool {
         tokio::select! {
             biased;
+            () = self.place.lost() => false,
             _ = self.end.changed() => false,
             more = self.durable.wait_for(|last| *last > seen) => more.is_some(),
         }
@@ -358,14 +378,6 @@ fn begin_at<R>(
     }
 }
 
-/// RESOURCE_EXHAUSTED: all places for watchers are taken.
-fn crowded() -> Status {
-    let most = limits::WATCHERS_MAX;
-    Status::resource_exhausted(format!(
-        "{most} watches are open already, which is the maximum; try again later"
-    ))
-}
-
 /// A ledger that cannot be read ends only this call or watch. The owner finds out by itself if it has the same
 /// trouble.
 fn broken(error: coalloc_ledger::LedgerError) -> Status {
@@ -385,7 +397,7 @@ async fn blocking<T: Send + 'static>(
 
 /// Why a watch is over.
 enum WatchEnd {
-    /// The daemon stops, or the client is gone: there is nothing to say.
+    /// The client is gone, or the last status of the stream says it: the daemon stops, or the place is lost.
     Quietly,
     /// The client is sent this status.
     With(Status),
@@ -398,6 +410,7 @@ struct Watcher<C: Core, E: Events<C>> {
     ledger_id: Arc<str>,
     durable: LatestValue<u64>,
     end: watch::Receiver<bool>,
+    place: WatchPlace,
     cursor: Cursor,
     sender: mpsc::Sender<Result<E::Message, Status>>,
 }
@@ -444,6 +457,7 @@ where
             let seen = self.cursor.sequence;
             tokio::select! {
                 biased;
+                () = self.place.lost() => return Err(WatchEnd::Quietly),
                 _ = self.end.changed() => return Err(WatchEnd::Quietly),
                 () = self.sender.closed() => return Err(WatchEnd::Quietly),
                 more = self.durable.wait_for(|last| *last > seen) => {
@@ -516,10 +530,11 @@ where
     }
 
     /// Waits until the client has taken the message. Ends the watch when the client has taken nothing for too
-    /// long, or when the daemon stops.
+    /// long, when another caller gets its place, or when the daemon stops.
     async fn send(&mut self, message: E::Message) -> Result<(), WatchEnd> {
         tokio::select! {
             biased;
+            () = self.place.lost() => Err(WatchEnd::Quietly),
             sent = self.sender.send(Ok(message)) => sent.map_err(|_| WatchEnd::Quietly),
             _ = self.end.changed() => Err(WatchEnd::Quietly),
             () = tokio::time::sleep(limits::WATCH_STALL_MAX.to_std()) => Err(WatchEnd::Quietly),

@@ -24,8 +24,7 @@
 //!
 //! Left out: a ledger that was put back together with its tip, which the ledger cannot detect either. A
 //! subscriber with a higher revision then gets a snapshot, but one that returns after the ledger has grown
-//! past its revision does not notice. Also left out: proof of who a coordinator is, which comes with
-//! identity. Source: docs/adr/0022-updates.md, 0023-publisher.md.
+//! past its revision does not notice. Source: docs/adr/0022-updates.md, 0023-publisher.md.
 
 mod delayed_sender;
 
@@ -114,10 +113,10 @@ impl Publisher {
         let asked = asked.map_err(|error| status::invalid(&error))?;
         let setting = self.told.profiles.updates;
         let policy = asked.map_or(setting, |asked| setting.at_fastest(asked));
-        let following = self.handle.follow()?;
+        let following = self.handle.follow(caller)?;
         let resumed = (wire.epoch == self.told.epoch).then_some(wire.revision);
         tracing::info!(%coordinator, ?resumed, ?policy, "watches profiles");
-        let (way, stream) = DelayedSender::new(policy.delay);
+        let (way, stream) = DelayedSender::new(policy.delay, following.last_status());
         let teller = SubscriberTask {
             publisher: self.clone(),
             following,

@@ -85,8 +85,9 @@ impl ResourceManager for RmService {
         &self,
         request: Request<v1::WatchBookingsRequest>,
     ) -> Result<Response<Self::WatchBookingsStream>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::WatchBookingsRequest { resume_token } = request.into_inner();
-        Ok(Response::new(self.handle.watch(&resume_token, BookingEvents).await?))
+        Ok(Response::new(self.handle.watch(&caller, &resume_token, BookingEvents).await?))
     }
 
     async fn describe(

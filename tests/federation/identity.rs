@@ -10,6 +10,7 @@ mod others;
 mod siege;
 mod stranger;
 mod tips;
+mod watches;
 mod world;
 
 use std::time::{Duration, Instant};

@@ -22,6 +22,7 @@ mod giving_up;
 #[allow(dead_code)]
 #[path = "../harness/mod.rs"]
 mod harness;
+mod hold_quotas;
 mod identity;
 mod inner;
 mod inventory;

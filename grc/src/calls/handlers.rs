@@ -115,7 +115,7 @@ impl CoordinatorRpc for GrcService {
         }
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let events = ReservationEvents { id: some(id), user: some(user), own: only.is_some() };
-        Ok(Response::new(self.handle.watch(&resume_token, events).await?))
+        Ok(Response::new(self.handle.watch(&caller, &resume_token, events).await?))
     }
 
     async fn plan(

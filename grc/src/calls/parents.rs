@@ -182,9 +182,10 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::WatchBookingsRequest>,
     ) -> Result<Response<Self::WatchBookingsStream>, Status> {
+        let caller = Caller::of_request(&request)?;
         let v1::WatchBookingsRequest { resume_token } = request.into_inner();
         let events = ParentEvents { name: self.service.name.clone() };
-        Ok(Response::new(self.service.handle.watch(&resume_token, events).await?))
+        Ok(Response::new(self.service.handle.watch(&caller, &resume_token, events).await?))
     }
 
     async fn describe(

@@ -6,7 +6,8 @@
 //! than the newcomer's user would have. The request that loses its place is answered "busy". A request that has its
 //! turn keeps it.
 //!
-//! Left out: proof of who a user is. The name is the one in the request, which nobody checks yet.
+//! Left out: proof of who a user is. Whoever makes the call has proven it ([`coalloc_net::authorization`]); in plain text
+//! the name is whatever the request says. Operators act for anybody, and take the places of whom they act for.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

@@ -9,15 +9,12 @@
 use std::sync::Arc;
 
 use coalloc_common::{Span, limits};
-use coalloc_net::status;
-use coalloc_net::watch::{Watch, WatcherSlot};
+use coalloc_net::watch::{Watch, WatcherSlot, ending_with};
 use coalloc_proto::v1::WatchProfilesResponse;
 use tokio::sync::mpsc::{self, OwnedPermit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
-use tokio_stream::StreamExt as _;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 type Message = Result<WatchProfilesResponse, Status>;
@@ -72,8 +69,11 @@ impl UpdateSlot {
 }
 
 impl DelayedSender {
-    /// A sender, and the stream that it feeds.
-    pub(super) fn new(delay: Span) -> (Self, Watch<WatchProfilesResponse>) {
+    /// A sender, and the stream that it feeds. The stream ends with the status `last`, which is made then.
+    pub(super) fn new(
+        delay: Span,
+        last: impl FnOnce() -> Status + Send + 'static,
+    ) -> (Self, Watch<WatchProfilesResponse>) {
         let (stream, receiver) = mpsc::channel(limits::WATCH_BUFFER);
         let delay = (delay > Span::ZERO).then(|| {
             let (sender, delayed) = mpsc::channel(limits::UPDATES_DELAYED_MAX);
@@ -81,12 +81,11 @@ impl DelayedSender {
             let steps = Arc::new(Semaphore::new(limits::UPDATE_STEPS_DELAYED_MAX));
             Delay { length: delay, sender, steps, relay }
         });
-        let last = tokio_stream::once(Err(status::stopping()));
-        (Self { stream, delay }, Box::pin(ReceiverStream::new(receiver).chain(last)))
+        (Self { stream, delay }, ending_with(receiver, last))
     }
 
-    /// Waits for a place. `None` when the client is gone, when it has read nothing for too long, or when the
-    /// daemon stops.
+    /// Waits for a place. `None` when the client is gone, when it has read nothing for too long, when the
+    /// daemon stops, or when another caller gets the place among the watchers.
     pub(super) async fn place(&self, following: &mut WatcherSlot) -> Option<UpdateSlot> {
         tokio::select! {
             biased;
@@ -128,6 +127,9 @@ async fn relay(mut delayed: mpsc::Receiver<DelayedUpdate>, stream: mpsc::Sender<
 
 #[cfg(test)]
 mod tests {
+    use coalloc_net::status;
+    use tokio_stream::StreamExt as _;
+
     use super::*;
 
     fn update(revision: u64) -> WatchProfilesResponse {
@@ -145,7 +147,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_delay_keeps_every_update_back_for_as_long_and_no_more_than_there_is_room_for() {
-        let (way, mut stream) = DelayedSender::new(Span::from_secs(5));
+        let (way, mut stream) = DelayedSender::new(Span::from_secs(5), status::stopping);
         let begun = Instant::now();
         send(&way, 1, 1).await;
         sleep(std::time::Duration::from_secs(2)).await;
@@ -177,7 +179,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_delay_an_update_is_there_at_once_and_a_full_stream_has_no_place() {
-        let (way, mut stream) = DelayedSender::new(Span::ZERO);
+        let (way, mut stream) = DelayedSender::new(Span::ZERO, status::stopping);
         for revision in 0..limits::WATCH_BUFFER {
             send(&way, revision as u64, 1).await;
         }
