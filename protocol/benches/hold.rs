@@ -61,7 +61,7 @@ fn resource(number: i64) -> ResourceId {
 }
 
 fn txn(number: u32) -> TransactionId {
-    TransactionId::composed(format!("grc-{number}/1"))
+    TransactionId::composed(format!("grc-t-{number}/1"))
 }
 
 /// A window in seconds, counted from one minute after `NOW`.
@@ -117,6 +117,19 @@ fn release_of(number: u32) -> ParticipantInput {
 
 /// An RM in its state before the hold of this shape, and the order of that hold.
 fn ground(shape: Shape) -> (Participant, HoldOrder) {
+    let (ready, order) = prepared(shape);
+    let step = ready.clone().step(hold_of(order.clone()), NOW);
+    // An order that is denied costs almost nothing and would look like a fast one.
+    let is_as_meant = match step.records().last() {
+        Some(ParticipantRecord::Held { .. }) => shape != Shape::Refused,
+        Some(ParticipantRecord::Refused { .. }) => shape == Shape::Refused,
+        _ => false,
+    };
+    assert!(is_as_meant, "{shape}: {:?}", step.records().len());
+    (ready, order)
+}
+
+fn prepared(shape: Shape) -> (Participant, HoldOrder) {
     let resources = (0..SEGMENTS).map(|n| (resource(n), Amount(1_000_000))).collect();
     let mut participant = Participant::new(ParticipantConfig {
         name: RmName::composed("crm"),
