@@ -1,6 +1,6 @@
 //! How values are shown to people: instants, windows, states, tables. Programs get JSON.
 //!
-//! Texts that a stranger can choose (reasons of operators, refusals, messages of servers) are shown by [`line`], and
+//! Texts that a stranger can choose (reasons of operators, refusals, messages of servers) are shown by [`line()`], and
 //! cells of tables by [`TextTable`]: neither can break a line, steer a terminal, or turn its direction.
 
 use std::io::Write as _;
