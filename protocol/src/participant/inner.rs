@@ -499,6 +499,8 @@ impl Participant {
                 taken.map_err(|problem| ReplayError(format!("{txn}: {problem}")))?;
             }
             self.note(&segments);
+            // Links that are no longer configured count as retired resources, so a new route may count otherwise.
+            self.discount_hold(txn);
             if let Some(entry) = self.entries.get_mut(txn) {
                 if let (None, Some(order)) = (&entry.inner, &entry.order) {
                     self.overlaps.insert(txn, &order.segments);
@@ -509,6 +511,7 @@ impl Participant {
                     held.taken = whole;
                 }
             }
+            self.count_hold(txn);
         }
         Ok(())
     }
