@@ -17,10 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, TransactionId, UserName};
+use coalloc_ledger::tip::hex;
 use coalloc_protocol::{Causer, ProvenPeer};
 use tonic::{Request, Status};
 
-use crate::identity::certificate::hex;
 use crate::identity::server::ProvenClient;
 use crate::status;
 

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use coalloc_common::{Identity, Time};
+use coalloc_ledger::tip::hex;
 use coalloc_protocol::{Causer, ProvenPeer};
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
@@ -79,11 +80,6 @@ impl CertificateOwner {
             subject: Some(hex(&self.digest)),
         })
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for CertificateOwner {

@@ -1,3 +1,5 @@
+//! Tests of the rest of a reservation that has begun.
+
 use coalloc_common::ResourceId;
 use coalloc_net::convert::{span_to_wire, time_to_wire};
 
