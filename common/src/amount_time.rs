@@ -4,11 +4,50 @@
 //! Left out: whose amounts are added up, and how much is allowed (the quotas of `protocol` and of their
 //! configurations).
 
+use std::collections::BTreeMap;
+
 use crate::amount::Amount;
 use crate::kind::ResourceKind;
 use crate::time::Window;
 
 const HOUR_US: u128 = 3_600_000_000;
+
+/// A kind of which more is used or wanted than a quota allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exceeded {
+    /// The kind.
+    pub kind: ResourceKind,
+    /// The most that is allowed.
+    pub most: AmountTime,
+    /// What is used already.
+    pub used: AmountTime,
+    /// What is wanted besides.
+    pub wanted: AmountTime,
+}
+
+impl Exceeded {
+    /// What is left.
+    #[must_use]
+    pub const fn left(&self) -> AmountTime {
+        self.most.saturating_sub(self.used)
+    }
+}
+
+/// The first kind of which what is used and what is wanted are together more than a quota allows. A kind of which nothing
+/// is wanted, or that has no quota, is never exceeded.
+#[must_use]
+pub fn first_exceeded(
+    quota: &BTreeMap<ResourceKind, AmountTime>,
+    used: &BTreeMap<ResourceKind, AmountTime>,
+    wanted: &BTreeMap<ResourceKind, AmountTime>,
+) -> Option<Exceeded> {
+    quota.iter().find_map(|(kind, most)| {
+        let wanted = *wanted.get(kind)?;
+        let used = used.get(kind).copied().unwrap_or_default();
+        let exceeded = Exceeded { kind: *kind, most: *most, used, wanted };
+        (used.saturating_add(wanted) > *most).then_some(exceeded)
+    })
+}
 
 /// An amount times a time, in units of the resource's kind times microseconds.
 ///

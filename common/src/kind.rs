@@ -182,9 +182,10 @@ impl ResourceKind {
 }
 
 /// Which kind each resource of one RM is of.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceKinds {
     usual: ResourceKind,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     further: BTreeMap<ResourceId, ResourceKind>,
 }
 

@@ -222,6 +222,21 @@ pub const HOLD_SOFT_DEFAULT: Span = Span::from_secs(120);
 pub const HOLD_SOFT_MIN: Span = Span::from_secs(1);
 /// Longest time before the RM asks the coordinator about a hold.
 pub const HOLD_SOFT_MAX: Span = Span::from_secs(900);
+/// Live reservations that one user may have at one coordinator, unless the configuration says otherwise: far more than
+/// people and their programs make, and few enough that one user does not fill a ledger.
+pub const RESERVATIONS_PER_USER: u32 = 10_000;
+/// The most live reservations that a configuration may allow.
+pub const RESERVATIONS_QUOTA_MAX: u32 = 1_000_000;
+/// Calls a second that one user may make at one coordinator, unless the configuration says otherwise: a program that waits
+/// for each answer makes fewer.
+pub const CALLS_PER_USER: u32 = 200;
+/// The most calls a second that a configuration may allow.
+pub const CALLS_QUOTA_MAX: u32 = 1_000_000;
+/// A user who was silent may make the calls of this time at once.
+pub const CALLS_BURST: Span = Span::from_secs(2);
+/// Users whose calls are counted at a time. Whoever has been silent for [`CALLS_BURST`] is forgotten; if more are counted
+/// all the same, the calls of further users are not.
+pub const CALLERS_COUNTED_MAX: usize = 100_000;
 /// Holds of one coordinator at one RM that are neither booked nor ended, unless the RM's configuration says otherwise.
 /// An honest coordinator has at most a few hundred: it plans [`PLANNINGS_MAX`] requests at a time, and a hold is
 /// decided within two round trips. All of these together take some ten megabytes.

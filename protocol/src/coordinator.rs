@@ -52,6 +52,9 @@ mod parent_change;
 #[cfg(test)]
 mod parent_tests;
 mod promises;
+mod quota;
+#[cfg(test)]
+mod quota_tests;
 mod record;
 mod repair;
 #[cfg(test)]
@@ -89,6 +92,8 @@ use self::parent::ParentHolds;
 pub use self::parent::{ParentConfig, ParentEntry};
 pub use self::promises::Difference;
 use self::promises::Promises;
+use self::quota::LiveReservations;
+pub use self::quota::{ReservationQuota, ReservationQuotas, ReservedByUser};
 pub use self::record::{CoordinatorRecord, Differs, MendTarget};
 use self::repair::Disowning;
 use self::reports::Reports;
@@ -147,6 +152,10 @@ pub struct Coordinator {
     mendings: Mendings,
     /// What parent coordinators have held here.
     parents: ParentHolds,
+    /// Which reservations of each user are live.
+    live: LiveReservations,
+    /// How much each user may have reserved.
+    quotas: ReservationQuotas,
     /// Whether the disk has space for something new, and which Holds of parents were refused because it had
     /// none. Lost at a restart.
     room: DiskGate,
@@ -187,6 +196,8 @@ impl Coordinator {
             trying: BTreeMap::new(),
             mendings: Mendings::default(),
             parents: ParentHolds::default(),
+            live: LiveReservations::default(),
+            quotas: ReservationQuotas::default(),
             room: DiskGate::default(),
         }
     }
@@ -460,6 +471,7 @@ impl Core for Coordinator {
     fn apply(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
         self.fold(record)?;
         self.recount_after(record);
+        self.relist_after(record);
         Ok(())
     }
 
@@ -506,6 +518,7 @@ impl Core for Coordinator {
         self.check_mending()?;
         self.check_given_up()?;
         self.check_promises()?;
+        self.check_live()?;
         self.check_trying()
     }
 }

@@ -100,7 +100,8 @@ impl Mending {
             segments.entry(rm.clone()).or_default();
         }
         let (details, servers) = (version.details.clone(), version.servers.clone());
-        Candidate { segments, details, servers, ..Candidate::default() }
+        let kinds = version.kinds.clone();
+        Candidate { segments, details, servers, kinds, ..Candidate::default() }
     }
 
     /// What is booked when the attempt is. A part that an RM has lost still counts, so that the difference is

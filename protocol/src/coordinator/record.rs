@@ -337,6 +337,45 @@ pub enum CoordinatorRecord {
     },
 }
 
+/// What a record is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RecordSubject<'a> {
+    /// A reservation.
+    Reservation(&'a ReservationId),
+    /// The reservation of a transaction.
+    Transaction(&'a TransactionId),
+}
+
+impl CoordinatorRecord {
+    /// The reservation whose state or content the record may change; `None` if it changes none of a user's.
+    pub(super) const fn subject(&self) -> Option<RecordSubject<'_>> {
+        match self {
+            Self::Refused { reservation, .. }
+            | Self::Opened { reservation, .. }
+            | Self::Intent { reservation, .. }
+            | Self::ChangeRefused { reservation, .. }
+            | Self::ChangeOpened { ticket: ChangeTicket { reservation, .. }, .. }
+            | Self::Concluded { reservation, .. } => Some(RecordSubject::Reservation(reservation)),
+            Self::Decided { txn, .. }
+            | Self::Mixed { txn, .. }
+            | Self::Split { txn, .. }
+            | Self::Releasing { txn, .. }
+            | Self::Finished { txn, .. }
+            | Self::Settled { txn, .. }
+            | Self::DisownEnded { txn, .. }
+            | Self::GaveUp { txn, .. } => Some(RecordSubject::Transaction(txn)),
+            Self::Reported { .. }
+            | Self::ParentHoldOpened { .. }
+            | Self::Prepared { .. }
+            | Self::ParentTombstone { .. }
+            | Self::ReplacedForParent { .. }
+            | Self::Superseded { .. }
+            | Self::Disowned { .. }
+            | Self::Differs { .. } => None,
+        }
+    }
+}
+
 /// What a record says of its reservation until it is stamped.
 pub(super) mod stamped {
     use super::State;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Refusal, RequestId, ReservationId, RmName, Segment, Time, TransactionId, UserName,
+    Refusal, RequestId, ReservationId, ResourceKinds, RmName, Segment, Time, TransactionId,
+    UserName,
 };
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,10 @@ pub struct Candidate {
     /// Which servers to take at the by-server sites of an RM; an RM that is not named chooses.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub servers: BTreeMap<RmName, ServerWish>,
+    /// Which kinds the resources of each RM are of, as far as segments take them. An RM that is not named is not counted
+    /// in the hours of a user's quota.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub kinds: BTreeMap<RmName, ResourceKinds>,
     /// With a change: RMs of the version before that take no part in it. The new version needs nothing of them,
     /// and they do not answer now. Once the new version is booked, they are sent Release of the old one until
     /// they acknowledge it. An RM with segments takes part all the same.

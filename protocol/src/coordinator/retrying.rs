@@ -68,6 +68,16 @@ impl RetryState {
         self.planner.is_none()
     }
 
+    /// Takes the best candidate that fits. Those before it are used up.
+    pub(super) fn take_first(&mut self, fits: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
+        while let Some(next) = self.candidates.pop() {
+            if fits(&next) {
+                return Some(next);
+            }
+        }
+        None
+    }
+
     fn is_patient(&self, now: Now) -> bool {
         now.boot < self.since.saturating_add(self.patience)
     }
@@ -88,6 +98,10 @@ impl Coordinator {
         if self.room.is_low() {
             return self.conclude(id, no_room(), now, out);
         }
+        let candidate = match self.within_quota(id, candidate, now.wall) {
+            Ok(candidate) => candidate,
+            Err(refusal) => return self.conclude(id, refusal, now, out),
+        };
         let known = self.reservations.get(id);
         let number = known.map_or(0, |known| known.opened) + 1;
         let txn = TransactionId::composed(format!("{id}/{number}"));

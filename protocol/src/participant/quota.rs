@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     AmountTime, CoordinatorName, Reason, Refusal, ResourceKind, Segment, TransactionId, UserName,
+    first_exceeded,
 };
 
 use super::config::HoldQuota;
@@ -139,24 +140,20 @@ impl Participant {
         if all.1.held.is_empty() && user.1.held.is_empty() {
             return None;
         }
-        let wanted = self.amounts_of(&taken.segments());
+        let (nothing, wanted) = (BTreeMap::new(), self.amounts_of(&taken.segments()));
         for (is_user, quota) in [user, all] {
             let held = self.held_by(&order.coordinator, is_user.then_some(&order.user));
-            for (kind, most) in &quota.held {
-                let Some(more) = wanted.get(kind) else { continue };
-                let used = held.and_then(|held| held.amounts.get(kind)).copied();
-                let used = used.unwrap_or_default();
-                if used.saturating_add(*more) <= *most {
-                    continue;
-                }
+            let used = held.map(|held| &held.amounts).unwrap_or(&nothing);
+            if let Some(exceeded) = first_exceeded(&quota.held, used, &wanted) {
+                let kind = exceeded.kind;
                 let detail = format!(
                     "{} holds {} of at most {} here that are not booked yet: {} are left, and this \
                      hold takes {}",
                     owner(order, is_user),
-                    used.show_up(*kind),
-                    most.show_down(*kind),
-                    most.saturating_sub(used).show_down(*kind),
-                    more.show_up(*kind),
+                    exceeded.used.show_up(kind),
+                    exceeded.most.show_down(kind),
+                    exceeded.left().show_down(kind),
+                    exceeded.wanted.show_up(kind),
                 );
                 return Some(Refusal::new(Reason::Quota, detail).at(&self.config.name));
             }
