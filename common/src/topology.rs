@@ -423,6 +423,17 @@ impl Topology {
             Some((VertexIndex(index as u32), vertex, compute))
         })
     }
+
+    /// Every resource that planners count, with its RM: those of each site, then for each edge that of the direction
+    /// [`Direction::AToB`] and that of the other one, which is the same where both share it.
+    pub fn resources(&self) -> impl Iterator<Item = (&RmName, &ResourceId)> {
+        let of_sites = self.sites().flat_map(|(_, vertex, _)| vertex.resources());
+        let of_edges = self.edges.iter().flat_map(|edge| {
+            let directions = [Direction::AToB, Direction::BToA];
+            directions.map(|direction| (&edge.rm, edge.resource(direction)))
+        });
+        of_sites.map(|of| (of.rm, of.resource)).chain(of_edges)
+    }
 }
 
 #[cfg(test)]

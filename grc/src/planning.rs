@@ -24,7 +24,7 @@ use tonic::Status;
 
 use crate::availability::FrameAvailability;
 use crate::availability::federation::Snapshot;
-use crate::planning::fair::{Places, PlanningSlot, TurnQueue};
+use crate::planning::fair::{Places, PlanningSlot, Turn, TurnQueue};
 pub use crate::planning::job::ip_options;
 use crate::planning::job::{Job, Stage, is_open, is_worse};
 use crate::planning::libraries::Libraries;
@@ -236,7 +236,7 @@ impl Planners {
             ExplainedFrames::Closest if plans.is_empty() => closest(&refused).into_iter().collect(),
             ExplainedFrames::Closest => Vec::new(),
         };
-        let refused = self.explain(&job, refused, wanted).await?;
+        let refused = self.explain(&place, &job, refused, wanted).await?;
         let refused = match plans.is_empty() && unreachable.is_empty() {
             true => self.never(&place, &job, refused).await?,
             false => refused,
@@ -249,6 +249,7 @@ impl Planners {
     /// Adds to some of the refused frames the resource that is the bottleneck there.
     async fn explain(
         &self,
+        place: &PlanningSlot,
         job: &Arc<Job>,
         mut refused: Vec<(Window, Refusal)>,
         wanted: Vec<usize>,
@@ -260,7 +261,10 @@ impl Planners {
         let job = Arc::clone(job);
         // One explanation takes some milliseconds, and does not wait behind other requests' searches. The many of a
         // what-if plan may take seconds.
-        let pool = if wanted.len() == 1 { &self.quick } else { &self.search };
+        let (pool, _turn) = match wanted.len() {
+            1 => (&self.quick, None),
+            _ => (&self.search, Some(place.turn(TurnQueue::Search).await?)),
+        };
         let work = move || {
             let explain = || {
                 let said = |at: usize| {
@@ -426,6 +430,18 @@ impl Planners {
         self.run_on(self.long(solver), Some(line(solver)), time, work).await
     }
 
+    /// Waits, for as long as alternatives may take, until it is this user's turn to search alternatives.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many requests are being planned, or the turn does not come in time.
+    pub async fn for_alternatives(&self) -> Result<AlternativesTurn<'_>, Status> {
+        let place = self.places.enter(&self.user)?;
+        let turn = place.turn(TurnQueue::Alternatives);
+        let turn = tokio::time::timeout(limits::ALTERNATIVES_TIME_MAX.to_std(), turn).await;
+        let turn = turn.map_err(|_| status::busy())??;
+        Ok(AlternativesTurn { planners: self, place, _turn: turn })
+    }
+
     async fn run_on<T: Send + 'static>(
         &self,
         pool: &rayon::ThreadPool,
@@ -476,6 +492,30 @@ impl Planners {
             }
         };
         outcome.ok().and_then(Result::ok).ok_or_else(broken_off)
+    }
+}
+
+/// A user's turn to search alternatives.
+#[derive(Debug)]
+pub struct AlternativesTurn<'a> {
+    planners: &'a Planners,
+    place: PlanningSlot,
+    _turn: Turn,
+}
+
+impl AlternativesTurn<'_> {
+    /// As [`Planners::run`], in the place that the user has already.
+    ///
+    /// # Errors
+    /// As [`Planners::run`].
+    pub async fn run<T: Send + 'static>(
+        &self,
+        solver: Solver,
+        time: Span,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let (planners, line) = (self.planners, Some(line(solver)));
+        planners.work(&self.place, planners.long(solver), line, time, work).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Direction, OfSite, Topology, VertexIndex};
+use super::{OfSite, Topology, VertexIndex};
 use crate::amount::{Amount, BitsPerSecond, Cpus};
 use crate::id::{ResourceId, RmName};
 use crate::kind::ResourceKind;
@@ -58,11 +58,24 @@ impl FrameView {
         window: Window,
         free: impl Fn(&RmName, &ResourceId) -> u64,
     ) -> Self {
+        let amounts = topology.resources().map(|(rm, resource)| free(rm, resource));
+        Self::of_amounts(topology, window, amounts)
+    }
+
+    /// A view in which these amounts are free of [`Topology::resources`], in their order. Of those at the end for which
+    /// there is no amount, nothing is free.
+    #[must_use]
+    pub fn of_amounts(
+        topology: &Topology,
+        window: Window,
+        amounts: impl IntoIterator<Item = u64>,
+    ) -> Self {
         let mut view = Self::nothing(topology, window);
-        view.fill_sites(topology, |of| Amount(free(of.rm, of.resource)));
-        for (edge, rates) in topology.edges().iter().zip(&mut view.free_bps) {
-            let rate = |direction| BitsPerSecond(free(&edge.rm, edge.resource(direction)));
-            *rates = [Direction::AToB, Direction::BToA].map(rate);
+        let mut amounts = amounts.into_iter();
+        let mut next = || amounts.next().unwrap_or(0);
+        view.fill_sites(topology, |_| Amount(next()));
+        for rates in &mut view.free_bps {
+            *rates = [BitsPerSecond(next()), BitsPerSecond(next())];
         }
         view
     }
@@ -83,7 +96,7 @@ impl FrameView {
         self
     }
 
-    fn fill_sites(&mut self, topology: &Topology, free: impl Fn(OfSite<'_>) -> Amount) {
+    fn fill_sites(&mut self, topology: &Topology, mut free: impl FnMut(OfSite<'_>) -> Amount) {
         for (index, vertex, _) in topology.sites() {
             for of in vertex.resources() {
                 self.set_free(of.kind, index, free(of));

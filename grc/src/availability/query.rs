@@ -202,7 +202,8 @@ pub fn described_resources(
     sites.chain(paths)
 }
 
-/// Arranges the answers in the order of the topology's vertices and edges.
+/// Arranges the answers in the order of the topology's vertices and edges. Names are looked up once for all frames: a
+/// query has up to [`limits::FRAMES_MAX`] of them, and async threads do this work.
 fn assemble(
     federation: &Snapshot,
     frames: &[Window],
@@ -215,15 +216,18 @@ fn assemble(
         let names = names.map(|(at, (name, _))| (ResourceId::composed(name), at)).collect();
         positions.insert(rm, names);
     }
-    let free = |frame: usize, rm: &RmName, resource: &ResourceId| -> u64 {
-        let position = positions.get(rm).and_then(|names| names.get(resource));
-        let answer = answers.get(rm).and_then(|answer| answer.frames.get(frame));
-        let amount = answer.zip(position).and_then(|(answer, at)| answer.free.get(*at));
-        amount.copied().unwrap_or(0)
-    };
+    let places = topology.resources().map(|(rm, resource)| {
+        let position = positions.get(rm)?.get(resource)?;
+        Some((answers.get(rm)?, *position))
+    });
+    let places: Vec<Option<(&v1::QueryAvailabilityResponse, usize)>> = places.collect();
     let view = |(index, frame): (usize, &Window)| {
-        FrameView::of_answers(topology, *frame, |rm, resource| free(index, rm, resource))
-            .at_most_capacity(topology)
+        let amounts = places.iter().map(|place| {
+            let (answer, position) = (*place)?;
+            answer.frames.get(index)?.free.get(position).copied()
+        });
+        let amounts = amounts.map(Option::unwrap_or_default);
+        FrameView::of_amounts(topology, *frame, amounts).at_most_capacity(topology)
     };
     frames.iter().enumerate().map(view).collect()
 }

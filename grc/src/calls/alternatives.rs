@@ -3,8 +3,8 @@
 //!
 //! The searches are pure ([`coalloc_plan::nearest`], [`coalloc_plan::smaller`]); this module gives them the answers of
 //! the RMs and a planner. Both begin only after the request was refused. They run on the planners' threads and within a
-//! time of their own, so that they delay neither the protocol nor other requests. What they find is a hint, like every
-//! plan: nothing is held.
+//! time of their own, so that they delay neither the protocol nor other requests. They ask every RM about many frames, so
+//! they take turns, round robin by user, like long searches. What they find is a hint, like every plan: nothing is held.
 //!
 //! Left out: starts before the earliest one that was asked for.
 
@@ -26,7 +26,7 @@ use tonic::Status;
 use crate::admission::Admitted;
 use crate::availability;
 use crate::availability::federation::{Federation, Snapshot};
-use crate::planning::{ExplainedFrames, Planners, PlanningOutcome, ip_options};
+use crate::planning::{AlternativesTurn, ExplainedFrames, Planners, PlanningOutcome, ip_options};
 
 /// Where alternatives are searched: the RMs that are queried, and the planners.
 #[derive(Debug)]
@@ -75,10 +75,12 @@ impl AlternativeSearch<'_> {
         let silent = !self.snapshot.missing.is_empty() || !planned.unreachable.is_empty();
         let hopeless = !silent && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
         let refused = planned.refused.clone();
-        let nearest =
-            async { if hopeless { Ok(None) } else { self.nearest(admitted).await.map(Some) } };
+        let turn = &self.planners.for_alternatives().await?;
+        let nearest = async {
+            if hopeless { Ok(None) } else { self.nearest(turn, admitted).await.map(Some) }
+        };
         let (nearest, smaller) =
-            tokio::join!(nearest, self.smaller(admitted, refused, planned.explained));
+            tokio::join!(nearest, self.smaller(turn, admitted, refused, planned.explained));
         let (nearest, (smaller, refused)) = (nearest?, smaller?);
         planned.refused = refused;
         let topology = &self.snapshot.topology;
@@ -106,7 +108,11 @@ impl AlternativeSearch<'_> {
     }
 
     /// Searches the nearest window: queries starts in rounds, and plans those that may fit, earliest first.
-    async fn nearest(&self, admitted: &Admitted) -> Result<SearchExtent, Status> {
+    async fn nearest(
+        &self,
+        turn: &AlternativesTurn<'_>,
+        admitted: &Admitted,
+    ) -> Result<SearchExtent, Status> {
         let begun = self.host.now();
         let now = begun.wall;
         let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
@@ -144,7 +150,7 @@ impl AlternativeSearch<'_> {
                 (search, found)
             };
             let found;
-            (search, found) = self.planners.run(options.solver, left, work).await?;
+            (search, found) = turn.run(options.solver, left, work).await?;
             match found {
                 KnownOutcome::Fits(plan) => {
                     nearest = Some(*plan);
@@ -167,6 +173,7 @@ impl AlternativeSearch<'_> {
     /// frames. If all are to be explained, each refusal without a bottleneck gets what the closest plan lacks.
     async fn smaller(
         &self,
+        turn: &AlternativesTurn<'_>,
         admitted: &Admitted,
         mut refused: Refused,
         explained: ExplainedFrames,
@@ -208,7 +215,7 @@ impl AlternativeSearch<'_> {
             }
             (found, refused)
         };
-        self.planners.run(options.solver, limits::ALTERNATIVES_TIME_MAX, work).await
+        turn.run(options.solver, limits::ALTERNATIVES_TIME_MAX, work).await
     }
 }
 

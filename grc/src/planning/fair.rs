@@ -25,6 +25,12 @@ pub(crate) enum TurnQueue {
     Search,
     /// Calls of outside solvers.
     Outside,
+    /// Searches for alternatives, which ask all resource managers about many frames, over and over.
+    Alternatives,
+}
+
+impl TurnQueue {
+    const COUNT: usize = Self::Alternatives as usize + 1;
 }
 
 /// The places of one coordinator. Clones share them.
@@ -42,7 +48,7 @@ struct State {
     /// Number of places taken, by user.
     taken: BTreeMap<UserName, usize>,
     /// The requests that wait for a turn, by [`TurnQueue`].
-    lines: [Waiting; 2],
+    lines: [Waiting; TurnQueue::COUNT],
 }
 
 #[derive(Debug, Default)]
