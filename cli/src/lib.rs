@@ -30,8 +30,8 @@ use kit::exit::{self, Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, give_up, health, ledger, modify, picture, plan, repair, reservations, reserve,
-    serve, servers, task, topology, watch, workflow,
+    allocate, certs, give_up, health, ledger, modify, picture, plan, quota, repair, reservations,
+    reserve, serve, servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -62,6 +62,7 @@ enum Command {
     Show(reservations::ShowArgs),
     Modify(modify::ModifyArgs),
     Release(reservations::ReleaseArgs),
+    Quota(quota::QuotaArgs),
     Repair(repair::RepairArgs),
     GiveUp(give_up::GiveUpArgs),
     Watch(watch::WatchArgs),
@@ -121,6 +122,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Show(args) => reservations::show(args).await,
             Command::Modify(args) => modify::run(args).await,
             Command::Release(args) => reservations::release(args).await,
+            Command::Quota(args) => quota::run(args).await,
             Command::Repair(args) => repair::run(args).await,
             Command::GiveUp(args) => give_up::run(args).await,
             Command::Watch(args) => watch::run(args).await,

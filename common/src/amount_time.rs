@@ -96,16 +96,28 @@ impl AmountTime {
         Self(self.0.wrapping_sub(other.0))
     }
 
+    /// Thousandths of an hour of a kind, rounded down; the largest number when it is more.
+    #[must_use]
+    pub fn thousandths_down(self, kind: ResourceKind) -> u64 {
+        u64::try_from(self.0 / (hour_of(kind) / 1_000)).unwrap_or(u64::MAX)
+    }
+
+    /// Thousandths of an hour of a kind, rounded up; the largest number when it is more.
+    #[must_use]
+    pub fn thousandths_up(self, kind: ResourceKind) -> u64 {
+        u64::try_from(self.0.div_ceil(hour_of(kind) / 1_000)).unwrap_or(u64::MAX)
+    }
+
     /// Text for people, rounded down to thousandths of an hour: `12.5 CPU-hours`.
     #[must_use]
     pub fn show_down(self, kind: ResourceKind) -> String {
-        show(self.0 / (hour_of(kind) / 1_000), kind)
+        show(self.0 / (hour_of(kind) / 1_000), kind.hours().0)
     }
 
     /// Text for people, rounded up to thousandths of an hour.
     #[must_use]
     pub fn show_up(self, kind: ResourceKind) -> String {
-        show(self.0.div_ceil(hour_of(kind) / 1_000), kind)
+        show(self.0.div_ceil(hour_of(kind) / 1_000), kind.hours().0)
     }
 }
 
@@ -114,13 +126,18 @@ const fn hour_of(kind: ResourceKind) -> u128 {
     kind.hours().1 as u128 * HOUR_US
 }
 
-fn show(thousandths: u128, kind: ResourceKind) -> String {
+/// Thousandths of a unit of hours as text for people: `12.5 CPU-hours`.
+#[must_use]
+pub fn show_hours(thousandths: u64, unit: &str) -> String {
+    show(thousandths.into(), unit)
+}
+
+fn show(thousandths: u128, unit: &str) -> String {
     let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
     let part = if part == 0 { String::new() } else { format!(".{part:03}") };
     let part = part.trim_end_matches('0');
-    let word = kind.hours().0;
-    let word = if (whole, part) == (1, "") { word.trim_end_matches('s') } else { word };
-    format!("{whole}{part} {word}")
+    let unit = if (whole, part) == (1, "") { unit.trim_end_matches('s') } else { unit };
+    format!("{whole}{part} {unit}")
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub mod vector;
 pub mod workflow;
 
 pub use amount::{Amount, BitsPerSecond, Cpus, UnitValue, Value};
-pub use amount_time::{AmountTime, Exceeded, first_exceeded};
+pub use amount_time::{AmountTime, Exceeded, first_exceeded, show_hours};
 pub use disk_space::DiskSpace;
 pub use id::{
     ActivityName, CoordinatorName, DataName, DomainName, EdgeName, RequestId, ReservationId,

@@ -8,6 +8,7 @@
 //! * [`modify`]: a change of a reservation.
 //! * [`tasks`]: a task, planned on profiles; [`workflows`]: a workflow, planned on profiles and reserved whole.
 //! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
+//! * [`quota`]: how much a user may have reserved, and has.
 //! * [`repair`] and [`giving_up`]: what operators do about resource managers that have lost something, or are gone.
 
 mod allocate;
@@ -17,6 +18,7 @@ mod giving_up;
 pub mod handlers;
 mod modify;
 pub mod parents;
+mod quota;
 mod repair;
 pub mod reserve;
 mod servers;

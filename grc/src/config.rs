@@ -1,6 +1,7 @@
 //! The configuration of a GRC, read from its file and checked.
 
 pub mod parents;
+pub mod quotas;
 pub mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 
 use crate::config::parents::ParentSettings;
+use crate::config::quotas::UserQuotas;
 use crate::config::tasks::TaskSettings;
 
 /// A GRC's configuration.
@@ -36,6 +38,8 @@ pub struct GrcConfig {
     pub upward: Option<ParentSettings>,
     /// How it plans tasks.
     pub tasks: TaskSettings,
+    /// How much each user may have reserved, and how many calls it may make.
+    pub quotas: UserQuotas,
 }
 
 /// Reads and checks the configuration file.
@@ -80,6 +84,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         hold_for,
         upward,
         tasks: TaskSettings::parse(message.tasks.as_ref())?,
+        quotas: UserQuotas::parse(message.quotas.as_ref())?,
     })
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use coalloc_ledger::Ledger;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::identity::server::ClientCertificates;
+use coalloc_net::identity::settings::Security;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
 use coalloc_net::telemetry::Telemetry;
@@ -76,6 +77,8 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     reconciler.watch();
     let ledgers =
         LedgersService::new(node.handle.clone(), &ledger_id, "grc", name, &config.daemon.security);
+    let calls = matches!(config.daemon.security, Security::Proven(_));
+    let calls = calls.then(|| Arc::new(config.quotas.calls.clone()));
     let service = GrcService {
         name: config.name.to_string(),
         pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
@@ -89,6 +92,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         reconciler,
         revisions: RevisionQueue::default(),
         causer: Causer::Itself,
+        calls,
     };
     let reports = service.clone();
     tokio::spawn(async move { reports.follow_reports().await });
@@ -110,11 +114,10 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         services.push("coalloc.v1.ResourceManager");
     }
     let parents = config.upward.as_ref().map(|upward| upward.coordinators.clone());
-    let access = config.daemon.security.access(
-        ClientCertificates::Optional,
-        &parents.unwrap_or_default(),
-        &config.rms,
-    );
+    let parents = parents.unwrap_or_default();
+    let security = &config.daemon.security;
+    let access = security.access(ClientCertificates::Optional, &parents, &config.rms);
+    let access = access.with_call_quotas(config.quotas.calls.clone());
     let stop = async {
         stop.await;
         // A stream of events never ends by itself.

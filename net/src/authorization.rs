@@ -2,6 +2,7 @@
 //!
 //! * [`matrix`]: every method, and the kinds of callers that may use it. A method without a row is denied to all.
 //! * [`roster`]: who is who at this daemon. It makes a [`Caller`] of a proven identity.
+//! * [`call_rates`]: how many calls a second a user may make.
 //! * [`layer`]: judges a call by its method, before anything of its message is decoded.
 //!
 //! The layer knows methods only. Whether a message speaks of the caller's own things is seen by its handler, which asks
@@ -9,6 +10,7 @@
 //!
 //! Left out: how an identity is proven ([`crate::identity`], [`crate::tokens`]). Source: docs/adr/0042-identity.md.
 
+pub mod call_rates;
 pub mod layer;
 pub mod matrix;
 pub mod roster;
@@ -166,6 +168,12 @@ impl Caller {
                 CallerKey::Subject(Arc::clone(issuer), *subject_digest)
             }
         }
+    }
+
+    /// The user that the caller is here, if it is one.
+    #[must_use]
+    pub fn user(&self) -> Option<&UserName> {
+        self.0.user.as_ref()
     }
 
     /// Whether the caller is an operator of this daemon, or anybody in plain text.

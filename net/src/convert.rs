@@ -10,6 +10,7 @@ mod bookings;
 mod claims;
 mod federation;
 mod hold;
+mod hours;
 mod inner;
 mod levels;
 mod objective;
@@ -33,6 +34,7 @@ pub use hold::{
     booking_to_wire, end_answer_from_wire, hold_answer_from_wire, hold_from_wire, hold_to_wire,
     replaced_from_wire,
 };
+pub use hours::{HoursFields, hours_to_wire};
 pub use inner::{InnerPlan, inner_network};
 pub use levels::service_levels;
 pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};

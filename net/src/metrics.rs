@@ -178,6 +178,8 @@ pub struct Net {
     pub watches_displaced: Counter,
     /// Calls and connections that were denied, by reason.
     pub denied: LabelledMetric<Counter, 1>,
+    /// Calls of users that were turned away as too many.
+    pub calls_over_quota: Counter,
     /// When the daemon's certificate ends, in seconds since 1970; 0 without one.
     pub identity_ends: Gauge,
     /// Times when the new files of the daemon's identity could not be used.
@@ -247,6 +249,11 @@ pub fn net() -> &'static Net {
                      certificate is not believed (disbelieved)",
                 )
                 .show([["unproven"], ["not_allowed"], ["disbelieved"]]),
+            calls_over_quota: room.counter(
+                "calls_over_quota",
+                "Calls of users that were turned away because they were more than the quota of \
+                 calls a second",
+            ),
             identity_ends: room.gauge(
                 "identity_ends",
                 "When the certificate of this daemon ends, in seconds since 1970; 0 without one",

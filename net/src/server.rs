@@ -181,7 +181,10 @@ async fn serve_at<L: Listener>(
         .http2_keepalive_timeout(Some(limits::SERVER_KEEPALIVE_PATIENCE.to_std()))
         .layer(CallsLayer)
         .layer(WorkLayer)
-        .layer(AuthorizationLayer(access.authorization));
+        .layer(AuthorizationLayer {
+            authorization: access.authorization,
+            call_rates: access.call_rates,
+        });
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();
     let routes = routes.prepare();

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use coalloc_common::{InvalidField, plain_text};
+use coalloc_common::{InvalidField, Span, plain_text};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -80,6 +80,20 @@ pub fn busy() -> Status {
     let details = ErrorDetails::with_retry_info(Some(BUSY_RETRY));
     let text = "too many calls are waiting; nothing was done, send the call again";
     with_reason(Code::ResourceExhausted, "BUSY", &[], text, details)
+}
+
+/// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo` and `google.rpc.QuotaFailure`: the user has made more calls than its
+/// quota of `most` a second allows. Nothing was done.
+#[must_use]
+pub fn too_many_calls(user: &str, most: u32, retry_after: Span) -> Status {
+    let mut details = ErrorDetails::with_retry_info(Some(retry_after.to_std()));
+    let text = format!(
+        "user {user} makes more than its {most} calls a second: nothing was done, send the call again in {retry_after}"
+    );
+    details.add_quota_failure_violation(format!("user:{user}"), text.clone());
+    let most = most.to_string();
+    let about = [("user", user), ("calls_per_second_max", most.as_str())];
+    with_reason(Code::ResourceExhausted, "TOO_MANY_CALLS", &about, text, details)
 }
 
 /// RESOURCE_EXHAUSTED with `google.rpc.RetryInfo`: the disk is nearly full. Nothing was done or recorded.
@@ -261,6 +275,11 @@ mod tests {
             (denied("no"), Code::PermissionDenied, "NOT_ALLOWED"),
             (busy(), Code::ResourceExhausted, "BUSY"),
             (disk_full("nothing was reserved"), Code::ResourceExhausted, "DISK_FULL"),
+            (
+                too_many_calls("alice", 200, Span::from_millis(5)),
+                Code::ResourceExhausted,
+                "TOO_MANY_CALLS",
+            ),
             (stopping(), Code::Unavailable, "STOPPING"),
             (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
             (outcome_unknown("request", "r7"), Code::Unavailable, "OUTCOME_UNKNOWN"),

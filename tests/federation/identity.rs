@@ -7,6 +7,7 @@ mod causers;
 mod dropped;
 mod ending;
 mod others;
+mod quotas;
 mod siege;
 mod stranger;
 mod tips;

@@ -50,8 +50,7 @@ impl GrcService {
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
         let mut planner = AllocationPlanner { service: self, wire: &wire, search: None };
-        let end =
-            converse((&self.handle, &self.causer), &self.pauses, ticket, &mut planner).await?;
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
         let tried = planner.search.map_or(0, |search| search.ladder.looked_at().0);
         Ok((self.shown(&*stands(end, id.as_str())?), tried))
     }

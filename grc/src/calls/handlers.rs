@@ -180,6 +180,14 @@ impl CoordinatorRpc for GrcService {
         Ok(Response::new(v1::ReserveResponse { reservation: Some(reservation), fresh_plans }))
     }
 
+    async fn get_quota(
+        &self,
+        request: Request<v1::GetQuotaRequest>,
+    ) -> Result<Response<v1::GetQuotaResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        self.quota(&caller, &request.into_inner()).await.map(Response::new)
+    }
+
     async fn get(
         &self,
         request: Request<v1::GetRequest>,

@@ -210,8 +210,7 @@ impl GrcService {
         let ticket = ticket(&wire, &standing)?;
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
         let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
-        let end =
-            converse((&self.handle, &self.causer), &self.pauses, ticket, &mut planner).await?;
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
         let known = self.change_end(end, &id, &change)?;
         Ok(self.shown(&known))
     }

@@ -62,9 +62,9 @@ impl ParentService {
 
     /// Handles one hold of a parent.
     async fn hold_whole(&self, order: HoldOrder) -> Result<Answer, Status> {
-        let GrcService { handle, pauses, causer, .. } = &self.service;
+        let parts = self.service.conversation();
         let mut planner = HoldPlanner { service: self, order: &order };
-        answered(converse((handle, causer), pauses, order.clone(), &mut planner).await?)
+        answered(converse(parts, order.clone(), &mut planner).await?)
     }
 
     /// A refusal in terms of what the parent may see.

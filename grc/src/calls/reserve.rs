@@ -146,8 +146,7 @@ impl GrcService {
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
         let mut planner = RequestPlanner { service: self, wire: &wire, fresh: Vec::new() };
-        let end =
-            converse((&self.handle, &self.causer), &self.pauses, ticket, &mut planner).await?;
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
         Ok((self.shown(&*stands(end, id.as_str())?), planner.fresh))
     }
 

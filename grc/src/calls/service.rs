@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use coalloc_common::limits;
 use coalloc_net::authorization::Caller;
+use coalloc_net::authorization::call_rates::CallQuotas;
 use coalloc_net::convert::RequestOptions;
 use coalloc_net::status;
 use coalloc_net::traces::Span as Traced;
@@ -18,6 +19,7 @@ use tonic::Status;
 
 use crate::availability::federation::Federation;
 use crate::calls::workflows::report::RevisionQueue;
+use crate::node::conversation::ConversationParts;
 use crate::node::pauses::Pauses;
 use crate::node::reconcile::Reconciler;
 use crate::node::shell::{self, Handle};
@@ -51,6 +53,8 @@ pub struct GrcService {
     pub reconciler: Reconciler,
     /// Who waits for the revision of which workflow.
     pub revisions: RevisionQueue,
+    /// How many calls a second users may make; `None` in plain text, where nobody counts them.
+    pub calls: Option<Arc<CallQuotas>>,
     /// Who has made the call that this copy of the handlers handles (I20).
     pub causer: Causer,
 }
@@ -119,6 +123,12 @@ impl GrcService {
         let owner = self.handle.read(owner).await?;
         let sees = owner.is_some_and(|owner| caller.sees(owner.as_str()));
         if sees { Ok(()) } else { Err(status::not_found(kind, id)) }
+    }
+
+    /// What conversations of this call need.
+    pub(crate) fn conversation(&self) -> ConversationParts<'_> {
+        let Self { handle, pauses, causer: by, federation, .. } = self;
+        ConversationParts { handle, by, pauses, federation }
     }
 
     /// The prefix of the ids of this coordinator's reservations.

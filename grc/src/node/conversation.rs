@@ -7,12 +7,18 @@
 //!
 //! The conversation itself is `coalloc_protocol::conversation`. Left out: what is planned, which the callers decide.
 
-use coalloc_common::{Reason, Refusal, limits};
+use std::collections::BTreeMap;
+
+use coalloc_common::{
+    Reason, Refusal, ResourceId, ResourceKind, ResourceKinds, RmName, Segment, Topology, limits,
+};
 use coalloc_net::{metrics, status};
 use coalloc_protocol::Causer;
 use coalloc_protocol::conversation::{ConversationInput, Next, PlanJob, Planned, Subject};
+use coalloc_protocol::coordinator::Candidate;
 use tonic::Status;
 
+use crate::availability::federation::Federation;
 use crate::node::pauses::Pauses;
 use crate::node::shell::Handle;
 
@@ -34,14 +40,26 @@ pub(crate) trait JobPlanner: Send {
     }
 }
 
+/// What every conversation of a call needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConversationParts<'a> {
+    /// The coordinator core.
+    pub(crate) handle: &'a Handle,
+    /// Who has made the call: everything is recorded as caused by it.
+    pub(crate) by: &'a Causer,
+    /// Draws the backoff before planning again.
+    pub(crate) pauses: &'a Pauses,
+    /// The resource managers, for the kinds of what is planned.
+    pub(crate) federation: &'a Federation,
+}
+
 /// Opens the conversation about a subject and plans every job that the coordinator core wants planned, until there is
-/// an outcome. Everything is recorded as caused by `by`, who has made the call.
+/// an outcome.
 ///
 /// # Errors
 /// As [`Handle::call`]; and the planner's status when the first planning fails.
 pub(crate) async fn converse<S>(
-    (handle, by): (&Handle, &Causer),
-    pauses: &Pauses,
+    ConversationParts { handle, by, pauses, federation }: ConversationParts<'_>,
     subject: S,
     planner: &mut impl JobPlanner,
 ) -> Result<S::End, Status>
@@ -58,7 +76,7 @@ where
             Next::Plan(job) => job,
         };
         let guard = JobGuard::new(handle, job.clone());
-        let planned = match job.reservation() {
+        let mut planned = match job.reservation() {
             None => planner.plan(&job).await?,
             Some(reservation) => {
                 replans += 1;
@@ -70,6 +88,9 @@ where
                 plan_again(planner, &job).await
             }
         };
+        if let Ok(candidates) = &mut planned.outcome {
+            note_kinds(&federation.snapshot().topology, candidates);
+        }
         let answer = loop {
             let (job, planned) = (job.clone(), planned.clone());
             let input = |token| {
@@ -86,6 +107,27 @@ where
         };
         guard.settled();
         next = answer.await.map_err(|_| status::answer_lost())?;
+    }
+}
+
+/// Says in each candidate which kinds its resources are of: the core counts users' quotas by kind.
+fn note_kinds(topology: &Topology, candidates: &mut [Candidate]) {
+    let mut of_sites: BTreeMap<(&RmName, &ResourceId), ResourceKind> = BTreeMap::new();
+    for (_, vertex, _) in topology.sites() {
+        of_sites.extend(vertex.resources().map(|of| ((of.rm, of.resource), of.kind)));
+    }
+    let kind = |rm: &RmName, resource: &ResourceId| {
+        of_sites.get(&(rm, resource)).copied().unwrap_or(ResourceKind::Bandwidth)
+    };
+    for candidate in candidates {
+        for (rm, segments) in &candidate.segments {
+            let Some(first) = segments.first() else { continue };
+            let mut kinds = ResourceKinds::all(kind(rm, &first.resource));
+            for Segment { resource, .. } in segments {
+                kinds.name(resource.clone(), kind(rm, resource));
+            }
+            candidate.kinds.insert(rm.clone(), kinds);
+        }
     }
 }
 
@@ -163,19 +205,16 @@ impl Drop for JobGuard {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::mpsc;
 
-    use coalloc_common::{
-        Amount, RequestId, ResourceId, RmName, Segment, Span, Time, TransactionId, UserName, Window,
-    };
+    use coalloc_common::{Amount, RequestId, Span, Time, TransactionId, UserName, Window};
     use coalloc_net::client::Dialer;
     use coalloc_net::machine::System;
     use coalloc_net::waiters::Waiters;
     use coalloc_protocol::conversation::{Opening, RequestEnd};
     use coalloc_protocol::coordinator::{
-        Candidate, Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput,
-        MessageKind, State, Ticket,
+        Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind, State,
+        Ticket,
     };
     use coalloc_protocol::message::{Answer, Delivery};
 
@@ -248,7 +287,10 @@ mod tests {
         let handle = handle.clone();
         tokio::spawn(async move {
             let (pauses, mut planner) = (Pauses::of_ledger("t"), Breaks(plans));
-            converse((&handle, &Causer::Itself), &pauses, ticket("r1"), &mut planner).await
+            let federation = Federation::new(&BTreeMap::new(), &System::host(Dialer::plain_text()));
+            let (by, federation) = (&Causer::Itself, &federation);
+            let parts = ConversationParts { handle: &handle, by, pauses: &pauses, federation };
+            converse(parts, ticket("r1"), &mut planner).await
         })
     }
 

@@ -52,6 +52,7 @@ pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
         tag: String::new(),
         hold_for: config.hold_for,
     });
+    coordinator.set_quotas(config.quotas.reservations.clone());
     if let Some(upward) = &config.upward {
         coordinator.serve_parents(upward.parents(host.boot_id()));
     }

@@ -17,6 +17,7 @@ use tonic::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::call_rates::CallRates;
 use super::matrix::row;
 use super::roster::Roster;
 use super::{Caller, Proof};
@@ -53,13 +54,19 @@ impl Authorization {
 
 /// Puts [`AuthorizationService`] around a server's routes.
 #[derive(Debug, Clone)]
-pub struct AuthorizationLayer(pub Authorization);
+pub struct AuthorizationLayer {
+    /// Whom the daemon serves.
+    pub authorization: Authorization,
+    /// Counts the calls of users; `None`: they are not limited.
+    pub call_rates: Option<Arc<CallRates>>,
+}
 
 impl<S> Layer<S> for AuthorizationLayer {
     type Service = AuthorizationService<S>;
 
     fn layer(&self, inner: S) -> AuthorizationService<S> {
-        AuthorizationService { inner, authorization: self.0.clone() }
+        let (authorization, call_rates) = (self.authorization.clone(), self.call_rates.clone());
+        AuthorizationService { inner, authorization, call_rates }
     }
 }
 
@@ -68,6 +75,7 @@ impl<S> Layer<S> for AuthorizationLayer {
 pub struct AuthorizationService<S> {
     inner: S,
     authorization: Authorization,
+    call_rates: Option<Arc<CallRates>>,
 }
 
 impl<S> Service<Request<Body>> for AuthorizationService<S>
@@ -86,6 +94,7 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let judged = self.authorization.caller(&request).and_then(|caller| {
             judge(&caller, request.uri().path())?;
+            count(self.call_rates.as_deref(), &caller)?;
             Ok(caller)
         });
         match judged {
@@ -121,6 +130,15 @@ fn judge(caller: &Caller, path: &str) -> Result<(), tonic::Status> {
         return Err(status::unauthenticated(text));
     }
     Err(caller.denied(&format!("{method} is for {}", parties.words())))
+}
+
+/// Counts an allowed call of a user, which may be one too many.
+fn count(call_rates: Option<&CallRates>, caller: &Caller) -> Result<(), tonic::Status> {
+    let (Some(rates), Some(user)) = (call_rates, caller.user()) else { return Ok(()) };
+    rates.count(user, clock::now().boot).map_err(|over| {
+        metrics::net().calls_over_quota.inc();
+        status::too_many_calls(user.as_str(), over.most, over.retry_after)
+    })
 }
 
 /// Counts a denial, and logs it unless another one was logged a moment ago: strangers must not fill the log.

@@ -51,6 +51,7 @@ pub(super) const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Allocate", USERS),
     ("/coalloc.v1.Coordinator/DescribeFederation", IDENTIFIED),
     ("/coalloc.v1.Coordinator/Get", READERS),
+    ("/coalloc.v1.Coordinator/GetQuota", READERS),
     ("/coalloc.v1.Coordinator/GiveUp", OPERATORS),
     ("/coalloc.v1.Coordinator/List", READERS),
     ("/coalloc.v1.Coordinator/ListDifferences", STAFF),

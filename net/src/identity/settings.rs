@@ -15,6 +15,7 @@ use coalloc_proto::v1;
 use super::client::ExpectedServer;
 use super::server::{ClientCertificates, TlsServer};
 use super::store::IdentityStore;
+use crate::authorization::call_rates::{CallQuotas, CallRates};
 use crate::authorization::layer::Authorization;
 use crate::authorization::roster::Roster;
 use crate::client::{Destination, Dialer};
@@ -49,13 +50,21 @@ pub struct Access {
     pub tls: Option<TlsServer>,
     /// Who may call what.
     pub authorization: Authorization,
+    /// Counts the calls of users; `None`: they are not limited.
+    pub call_rates: Option<Arc<CallRates>>,
 }
 
 impl Access {
     /// Everybody may do everything, in plain text.
     #[must_use]
     pub const fn plain_text() -> Self {
-        Self { tls: None, authorization: Authorization::PlainText }
+        Self { tls: None, authorization: Authorization::PlainText, call_rates: None }
+    }
+
+    /// The same access, with a limit on the calls of each proven user.
+    #[must_use]
+    pub fn with_call_quotas(self, quotas: CallQuotas) -> Self {
+        Self { call_rates: Some(Arc::new(CallRates::new(quotas))), ..self }
     }
 }
 
@@ -170,6 +179,7 @@ impl Security {
         Access {
             tls: Some(TlsServer::new(Arc::clone(&identity.store), certificates)),
             authorization: Authorization::Roster(Arc::new(roster)),
+            call_rates: None,
         }
     }
 

@@ -11,6 +11,7 @@ use coalloc_common::{
     Amount, AmountTime, CoordinatorName, InvalidField, ResourceId, ResourceKind, ResourceKinds,
     Span, UserName, limits,
 };
+use coalloc_net::convert::HoursFields;
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{CoordinatorQuotas, HoldQuota, HoldQuotas};
 
@@ -119,23 +120,12 @@ impl QuotaReader<'_> {
             let allowed = 1..=limits::HOLDS_QUOTA_MAX;
             quota.holds = check_range(&format!("{at}.holds"), holds, allowed, "holds")?;
         }
-        for kind in ResourceKind::ALL {
-            let (name, hours) = match kind {
-                ResourceKind::Cpus => ("cpu_hours", wire.cpu_hours),
-                ResourceKind::Storage => ("gb_hours", wire.gb_hours),
-                ResourceKind::Bandwidth => ("gbit_hours", wire.gbit_hours),
-            };
-            let Some(hours) = hours else { continue };
-            let field = format!("{at}.{name}");
-            let (unit, _) = kind.hours();
-            check_range(&field, hours, 1..=limits::HELD_HOURS_MAX, unit)?;
-            if !self.kinds.contains(&kind) {
-                let nouns: Vec<&str> = self.kinds.iter().map(|kind| kind.noun()).collect();
-                let allowed = format!("unset: the inventory has only {}", nouns.join(" and "));
-                return Err(InvalidField::new(field, hours, allowed));
-            }
-            quota.held.insert(kind, AmountTime::from_hours(kind, hours));
-        }
+        let fields = HoursFields {
+            cpu_hours: wire.cpu_hours,
+            gb_hours: wire.gb_hours,
+            gbit_hours: wire.gbit_hours,
+        };
+        quota.held.extend(fields.parse(at, Some(&self.kinds))?);
         Ok(quota)
     }
 }

@@ -49,6 +49,11 @@ fn role_of(daemon: &str) -> (&'static str, Role) {
 
 impl TlsWorld {
     pub(super) async fn start() -> Self {
+        Self::start_with("").await
+    }
+
+    /// A world whose coordinator has this at the end of its configuration.
+    pub(super) async fn start_with(of_grc: &str) -> Self {
         let now = SystemTime::now();
         let authority = |name: &str| {
             let domain = TrustDomain::parse("domain", name).unwrap();
@@ -63,6 +68,7 @@ impl TlsWorld {
             world.issue(&identity(domain, role, name), name);
             world.configure(name);
         }
+        world.append("grc", of_grc);
         for name in daemons {
             world.federation.spawn(name);
         }
@@ -99,6 +105,13 @@ impl TlsWorld {
             text += "profiles: {coordinators: [grc]}\n";
         }
         std::fs::write(path, text).unwrap();
+    }
+
+    /// Adds lines to the configuration of a daemon, which reads it when it is started.
+    pub(super) fn append(&self, daemon: &str, lines: &str) {
+        let path = self.federation.dir.path().join(format!("{daemon}.yaml"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text + lines).unwrap();
     }
 
     pub(super) fn folder(&self, stem: &str) -> PathBuf {
@@ -280,9 +293,10 @@ impl TlsWorld {
     /// Whoever is somebody at some daemon, and the methods that are for it, by daemon. The table is written down here
     /// a second time, so that a row that is too wide in the matrix of the program is noticed.
     pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
-        const USER: &str = "Allocate Get List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch \
+        const USER: &str = "Allocate Get List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch GetQuota \
                             GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
-        const AUDITOR: &str = "Get GetWorkflow List ListDifferences ReadPicture SignTip Watch";
+        const AUDITOR: &str =
+            "Get GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
         const RM_OPERATOR: &str = "Abort Describe FindServers ListBookings QueryAvailability Release SignTip WatchBookings";

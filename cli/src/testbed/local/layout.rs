@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use coalloc_common::{Identity, Role};
+use coalloc_common::{Identity, Role, limits};
 use coalloc_net::client::Dialer;
 use coalloc_proto::v1;
 use serde::Serialize;
@@ -300,7 +300,18 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
         hold_for: None,
         upward: None,
         tasks: None,
+        quotas: Some(unlimited()),
     }
+}
+
+/// Quotas that no load of a testbed meets: its programs reserve and call for a few users.
+fn unlimited() -> v1::UserQuotas {
+    let user = v1::UserQuota {
+        reservations: Some(limits::RESERVATIONS_QUOTA_MAX),
+        calls_per_second: Some(limits::CALLS_QUOTA_MAX),
+        ..v1::UserQuota::default()
+    };
+    v1::UserQuotas { user: Some(user), users: Vec::new() }
 }
 
 fn write_managers(

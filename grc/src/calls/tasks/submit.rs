@@ -32,8 +32,7 @@ impl GrcService {
         // There is a random backoff before planning again (the default of `JobPlanner`): tasks that collided plan on
         // the same facts, and without it would collide again at once.
         let mut planner = TaskPlanner { service: self, wire: &wire, manner, was_new: false };
-        let end =
-            converse((&self.handle, &self.causer), &self.pauses, ticket, &mut planner).await?;
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
         let known = stands(end, id.as_str())?;
         if !receipt::is_task(&known.notes) {
             return Err(status::other_content("request", id.as_str()));

@@ -365,7 +365,7 @@ impl GrcService {
         };
         *tried = Some(change.clone());
         let mut jobs = RevisionJobs::new(self, id, &wish);
-        match converse((&self.handle, &self.causer), &self.pauses, ticket, &mut jobs).await? {
+        match converse(self.conversation(), ticket, &mut jobs).await? {
             ChangeEnd::UnderWay(_) => Ok(None),
             ChangeEnd::NotConfirmed(_) | ChangeEnd::Unknown => Ok(Some(nothing)),
             end => {

@@ -54,7 +54,7 @@ impl GrcService {
             }
         };
         let mut jobs = RevisionJobs::new(self, &id, &wish);
-        let end = converse((&self.handle, &self.causer), &self.pauses, ticket, &mut jobs).await?;
+        let end = converse(self.conversation(), ticket, &mut jobs).await?;
         let known = self.change_end(end, &id, &change)?;
         tracing::info!(reservation = %known.id, %change, "revision reported");
         self.revised(*known, workflow::revision).await

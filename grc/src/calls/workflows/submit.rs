@@ -30,8 +30,7 @@ impl GrcService {
         Traced::current().set("coalloc.request", &id);
         let _followed = traces::follow(&id);
         let mut planner = WorkflowJobs { service: self, wire: &wire, tries };
-        let end =
-            converse((&self.handle, &self.causer), &self.pauses, ticket, &mut planner).await?;
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
         let known = stands(end, id.as_str())?;
         if !workflow::is_workflow(&known.notes) {
             return Err(status::other_content("request", id.as_str()));
