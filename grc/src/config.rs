@@ -108,6 +108,7 @@ fn peers(
         }
         let at = format!("resource_managers[{index}]");
         let destination = security.destination(&at, peer, Role::ResourceManager)?;
+        destination.check_only_one(&at, peers.values())?;
         if !addresses.insert(&peer.address) {
             let allowed = "each address once; one daemon has one identity";
             return Err(InvalidField::new(field("address"), &peer.address, allowed));

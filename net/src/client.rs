@@ -72,6 +72,23 @@ impl Destination {
             shown: ShownCertificate::default(),
         })
     }
+
+    /// Checks that none of the peers before this one has the same identity: whoever has it would be several peers.
+    ///
+    /// # Errors
+    /// [`InvalidField`] with the identity. `field` is the peer's field.
+    pub fn check_only_one<'a>(
+        &self,
+        field: &str,
+        before: impl IntoIterator<Item = &'a Self>,
+    ) -> Result<(), InvalidField> {
+        let Some(ExpectedServer::Exactly(own)) = &self.expected else { return Ok(()) };
+        if before.into_iter().any(|peer| peer.expected == self.expected) {
+            let allowed = "each identity once; one identity is one daemon";
+            return Err(InvalidField::new(format!("{field}.identity"), own, allowed));
+        }
+        Ok(())
+    }
 }
 
 /// Connects to daemons: with an identity over TLS, or in plain text. Cheap to clone.
@@ -194,4 +211,27 @@ pub fn endpoint(field: &str, address: &str) -> Result<Endpoint, InvalidField> {
         .keep_alive_timeout(limits::CLIENT_KEEPALIVE_PATIENCE.to_std())
         .keep_alive_while_idle(false)
         .tcp_nodelay(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::Identity;
+
+    use super::*;
+
+    #[test]
+    fn one_identity_is_one_peer() {
+        let peer = |name: Option<&str>| {
+            let identity = |name| format!("spiffe://grid/coalloc/coordinator/{name}");
+            let identity = name.map(|name| Identity::parse("identity", &identity(name)).unwrap());
+            let expected = identity.map(ExpectedServer::Exactly);
+            Destination::new("address", "127.0.0.1:1", expected).unwrap()
+        };
+        let before = [peer(Some("grc")), peer(None)];
+        peer(Some("grc-2")).check_only_one("peers[2]", &before).unwrap();
+        peer(None).check_only_one("peers[2]", &before).unwrap();
+        let error = peer(Some("grc")).check_only_one("peers[2]", &before).unwrap_err();
+        assert_eq!(error.field, "peers[2].identity");
+        assert!(error.value.contains("coordinator/grc"), "{error}");
+    }
 }

@@ -343,6 +343,7 @@ fn peers(
         let name = CoordinatorName::parse(&field("name"), &peer.name)?;
         let at = format!("coordinators[{index}]");
         let destination = security.destination(&at, peer, Role::Coordinator)?;
+        destination.check_only_one(&at, peers.values())?;
         if peers.insert(name, destination).is_some() {
             return Err(InvalidField::new(field("name"), &peer.name, "each coordinator once"));
         }

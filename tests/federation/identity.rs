@@ -8,6 +8,8 @@ mod dropped;
 mod ending;
 mod others;
 mod quotas;
+mod rogue;
+mod rogue_day;
 mod siege;
 mod stranger;
 mod tips;

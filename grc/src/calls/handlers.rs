@@ -349,7 +349,7 @@ fn for_users(rm: &mut v1::ResourceManagerStatus) {
         description.ledger_id.clear();
     }
     if !rm.problem.is_empty() {
-        "it does not answer".clone_into(&mut rm.problem);
+        "it cannot be used now".clone_into(&mut rm.problem);
     }
 }
 

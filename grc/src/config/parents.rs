@@ -96,6 +96,7 @@ fn coordinators(
         let name = CoordinatorName::parse(&field("name"), &peer.name)?;
         let at = format!("upward.coordinators[{index}]");
         let destination = security.destination(&at, peer, Role::Coordinator)?;
+        destination.check_only_one(&at, peers.values())?;
         if name == *own {
             let allowed = "another name than this coordinator's own; that would be a cycle";
             return Err(InvalidField::new(field("name"), &peer.name, allowed));

@@ -9,20 +9,25 @@ use tonic_types::StatusExt as _;
 use super::world::{TlsWorld, request};
 use crate::harness::pair;
 
-/// Reserves some CPUs at each of two sites, with 100 Mbit/s between them, for a number of hours, an hour from now.
+/// Reserves some CPUs at each of two sites for a number of hours, an hour from now, with a tenth of a Gbit/s between them.
 async fn reserve(
     world: &TlsWorld,
     dialer: &Dialer,
     id: &str,
     (user, cpus, hours): (&str, u64, i64),
 ) -> v1::Reservation {
-    let request =
-        v1::CoAllocationRequest { user: user.to_owned(), ..pair(cpus, 100, 3_600, hours * 3_600) };
-    let request = v1::ReserveRequest {
-        request_id: id.to_owned(),
-        request: Some(request),
-        ..Default::default()
-    };
+    reserve_wide(world, dialer, id, (user, cpus, 100, hours)).await
+}
+
+async fn reserve_wide(
+    world: &TlsWorld,
+    dialer: &Dialer,
+    id: &str,
+    (user, cpus, mbps, hours): (&str, u64, u64, i64),
+) -> v1::Reservation {
+    let pair = pair(cpus, mbps, 3_600, hours * 3_600);
+    let request = Some(v1::CoAllocationRequest { user: user.to_owned(), ..pair });
+    let request = v1::ReserveRequest { request_id: id.to_owned(), request, ..Default::default() };
     world.grc(dialer).reserve(request).await.unwrap().into_inner().reservation.unwrap()
 }
 

@@ -13,8 +13,8 @@ use tokio::task::JoinSet;
 
 use super::world::{TlsWorld, request};
 
-const SILENT: usize = 10_000;
-const HALF: usize = 64;
+pub(super) const SILENT: usize = 10_000;
+pub(super) const HALF: usize = 64;
 /// How long the rogue goes on at most.
 const SIEGE: Duration = Duration::from_secs(15);
 
@@ -29,7 +29,7 @@ async fn connect(from: &str, to: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// Begins handshakes and never goes on, over and over.
-async fn half(from: &'static str, to: SocketAddr) {
+pub(super) async fn half(from: &'static str, to: SocketAddr) {
     loop {
         let Ok(mut stream) = connect(from, to).await else { continue };
         if stream.write_all(&HALF_HELLO).await.is_ok() {
@@ -40,7 +40,7 @@ async fn half(from: &'static str, to: SocketAddr) {
 }
 
 /// Opens connections and says nothing, until there are enough of them or nobody wants more.
-async fn silence(from: &'static str, to: SocketAddr, opened: Arc<AtomicUsize>) {
+pub(super) async fn silence(from: &'static str, to: SocketAddr, opened: Arc<AtomicUsize>) {
     let mut open = Vec::new();
     while open.len() < SILENT {
         open.push(connect(from, to).await.unwrap());
