@@ -9,8 +9,8 @@
 //! * [`planning`]: a plan for each frame, on threads of their own, within a time budget.
 //! * [`node`]: the conversation with the coordinator core, the core with its ledger, and its messages.
 //!
-//! Four modules serve all of these: [`pictures`] keeps what is believed of profiles, on which tasks are planned;
-//! [`views`] shows reservations to clients; [`meters`] reports to Prometheus; [`config`] reads the configuration.
+//! Five modules serve all of these: [`round_robin`] is the queue in which users take turns; [`pictures`] keeps what is
+//! believed of profiles, on which tasks are planned; [`views`] shows reservations to clients; [`meters`] reports to Prometheus; [`config`] reads the configuration.
 //! [`daemon`] puts everything into one process.
 //!
 //! Only `daemon` imports `calls`; `config` imports no other module. Source: Takefusa 2010, section 3.1, stages 1 to 4.
@@ -24,6 +24,7 @@ pub mod meters;
 pub mod node;
 pub mod pictures;
 pub mod planning;
+mod round_robin;
 pub mod views;
 
 use std::path::Path;

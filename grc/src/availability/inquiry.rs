@@ -3,9 +3,9 @@
 //!
 //! As with the ledger's group commit, nobody waits for a batch to fill: the first query is sent at once, and only a
 //! busy coordinator has several requests in one query. A query is for one user and one replaced transaction, so only
-//! requests with the same user and the same `replaces` share a batch.
+//! requests with the same user and the same `replaces` share a batch. Users take turns: one with many queries makes only
+//! itself wait.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,8 @@ use coalloc_net::traces::Span;
 use coalloc_proto::v1;
 use tokio::sync::oneshot;
 use tonic::Status;
+
+use crate::round_robin::RoundRobin;
 
 /// The result of one query: one entry for each frame, in order.
 type QueryOutcome = Result<Vec<v1::FrameAvailability>, NoAnswer>;
@@ -46,10 +48,10 @@ pub struct Inquiry {
     line: Arc<Mutex<QueryBatch>>,
 }
 
-/// The requests that wait, oldest first, and the number of queries in flight.
+/// The requests that wait, by user, and the number of queries in flight.
 #[derive(Default)]
 struct QueryBatch {
-    waiting: VecDeque<Ask>,
+    waiting: RoundRobin<String, Ask>,
     in_flight: usize,
 }
 
@@ -92,7 +94,7 @@ impl Inquiry {
         let (answer, answered) = oneshot::channel();
         {
             let mut line = self.lock();
-            line.waiting.push_back(Ask { request, span, answer });
+            line.waiting.push(request.user.clone(), Ask { request, span, answer });
             if line.in_flight < limits::QUERIES_IN_FLIGHT_MAX {
                 line.in_flight += 1;
                 tokio::spawn(self.clone().send_all());
@@ -157,27 +159,20 @@ impl Inquiry {
 }
 
 impl QueryBatch {
-    /// The next batch: the first waiting request, and all others that can go with it. Empty when none waits.
+    /// The next batch: the next request in turn, and all others of its user that can go with it. Empty when none waits.
     fn next_company(&mut self) -> Vec<Ask> {
         // A request that has stopped waiting needs no answer.
         self.waiting.retain(|ask| !ask.answer.is_closed());
-        let Some(first) = self.waiting.pop_front() else { return Vec::new() };
-        let (user, replaces) = (first.request.user.clone(), first.request.replaces.clone());
-        let mut frames = first.request.frames.len();
-        let mut company = vec![first];
-        let mut others = VecDeque::with_capacity(self.waiting.len());
-        for ask in self.waiting.drain(..) {
+        let Some((user, first)) = self.waiting.next() else { return Vec::new() };
+        let (replaces, mut frames) = (first.request.replaces.clone(), first.request.frames.len());
+        let others = self.waiting.take_where(&user, |ask| {
             let more = ask.request.frames.len();
             let fits = frames + more <= limits::FRAMES_MAX as usize;
-            if fits && ask.request.user == user && ask.request.replaces == replaces {
-                frames += more;
-                company.push(ask);
-            } else {
-                others.push_back(ask);
-            }
-        }
-        self.waiting = others;
-        company
+            let goes = fits && ask.request.replaces == replaces;
+            frames += if goes { more } else { 0 };
+            goes
+        });
+        std::iter::once(first).chain(others).collect()
     }
 }
 
@@ -315,6 +310,28 @@ mod tests {
         let calls = calls.load(Ordering::Relaxed);
         assert_eq!(calls, limits::QUERIES_IN_FLIGHT_MAX + 2, "one more for each user");
         assert_eq!(rm.lock().in_flight, 0);
+    }
+
+    #[tokio::test]
+    async fn who_asks_once_waits_for_one_query_of_who_asks_eighty_times() {
+        let (let_go, calls) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let rm = rm(&let_go, &calls);
+        let ask = |user: &'static str, frames: i64| {
+            let rm = rm.clone();
+            tokio::spawn(async move { rm.ask(request(user, 0, frames), Traced::default()).await })
+        };
+        let greedy: Vec<_> = (0..80).map(|_| ask("greedy", limits::FRAMES_MAX.into())).collect();
+        while rm.lock().waiting.len() < 80 - limits::QUERIES_IN_FLIGHT_MAX {
+            tokio::task::yield_now().await;
+        }
+        let honest = ask("honest", 1);
+        while rm.lock().waiting.len() <= 80 - limits::QUERIES_IN_FLIGHT_MAX {
+            tokio::task::yield_now().await;
+        }
+        // Those in flight, one more of greedy's, and the honest one.
+        let_go.add_permits(limits::QUERIES_IN_FLIGHT_MAX + 2);
+        honest.await.unwrap().unwrap();
+        drop(greedy);
     }
 
     #[tokio::test]

@@ -9,14 +9,15 @@
 //! Left out: proof of who a user is. Whoever makes the call has proven it ([`coalloc_net::authorization`]); in plain text
 //! the name is whatever the request says. Operators act for anybody, and take the places of whom they act for.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::{UserName, limits};
 use coalloc_net::status;
 use tokio::sync::oneshot;
 use tonic::Status;
+
+use crate::round_robin::RoundRobin;
 
 /// The queues in which long searches wait for their turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,37 +56,8 @@ struct State {
 struct Waiting {
     /// Number of turns that are in use.
     at_work: usize,
-    /// The requests that wait for a turn, by user, oldest first.
-    queues: BTreeMap<UserName, VecDeque<oneshot::Sender<Turn>>>,
-    /// The user who got the last turn.
-    last: Option<UserName>,
-}
-
-impl Waiting {
-    /// Takes out the next request in turn: the oldest of the next user after the last one.
-    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
-        let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut later = self.queues.range::<UserName, _>((after, Bound::Unbounded));
-        let user = later.next().or_else(|| self.queues.first_key_value()).map(|(user, _)| user)?;
-        let user = user.clone();
-        let queue = self.queues.get_mut(&user)?;
-        let first = queue.pop_front();
-        if queue.is_empty() {
-            self.queues.remove(&user);
-        }
-        self.last = Some(user);
-        first
-    }
-
-    /// Takes out the youngest waiting request of a user. Returns whether there was one.
-    fn drop_youngest(&mut self, user: &UserName) -> bool {
-        let Some(queue) = self.queues.get_mut(user) else { return false };
-        let youngest = queue.pop_back();
-        if queue.is_empty() {
-            self.queues.remove(user);
-        }
-        youngest.is_some()
-    }
+    /// The requests that wait for a turn, by user.
+    queue: RoundRobin<UserName, oneshot::Sender<Turn>>,
 }
 
 impl Places {
@@ -116,8 +88,7 @@ impl Shared {
 
     /// Adds a request at the end of the user's queue.
     fn wait(&self, line: TurnQueue, user: &UserName, given: oneshot::Sender<Turn>) {
-        let queues = &mut self.lock().lines[line as usize].queues;
-        queues.entry(user.clone()).or_default().push_back(given);
+        self.lock().lines[line as usize].queue.push(user.clone(), given);
     }
 
     /// Gives free turns to waiting requests.
@@ -128,7 +99,7 @@ impl Shared {
             if waiting.at_work >= limits::PLANNING_TURNS {
                 return;
             }
-            let Some(next) = waiting.next() else { return };
+            let Some((_, next)) = waiting.queue.next() else { return };
             waiting.at_work += 1;
             drop(state);
             let turn = Turn { shared: Arc::clone(self), line, given_back: false };
@@ -149,7 +120,8 @@ impl State {
             return None;
         }
         let most = most.clone();
-        self.lines.iter_mut().any(|line| line.drop_youngest(&most)).then_some(())
+        // Without its sender, the request that waits is told that it is busy.
+        self.lines.iter_mut().find_map(|line| line.queue.take_youngest(&most)).map(drop)
     }
 }
 
