@@ -102,7 +102,13 @@ where
                 request.extensions_mut().insert(caller);
                 Box::pin(self.inner.call(request))
             }
-            Err(denial) => Box::pin(async move { Ok(denial.into_http()) }),
+            Err(denial) => Box::pin(async move {
+                if denial.code() == tonic::Code::ResourceExhausted {
+                    // Whoever comes back at once would keep this daemon busy with turning it away.
+                    tokio::time::sleep(limits::OVER_QUOTA_PAUSE.to_std()).await;
+                }
+                Ok(denial.into_http())
+            }),
         }
     }
 }
