@@ -76,7 +76,9 @@ impl CallRates {
         let until = taken.get(user).copied().unwrap_or(now).max(now).saturating_add(share);
         let over = until.since(now).saturating_sub(limits::CALLS_BURST);
         if over > Span::ZERO {
-            return Err(TooManyCalls { most, retry_after: over });
+            // In whole milliseconds, which people read and clients wait.
+            let retry_after = Span::from_millis(over.as_us().div_euclid(1_000) + 1);
+            return Err(TooManyCalls { most, retry_after });
         }
         taken.insert(user.clone(), until);
         Ok(())
@@ -105,7 +107,7 @@ mod tests {
             rates.count(&user("greedy"), at(0)).unwrap();
         }
         let refused = rates.count(&user("greedy"), at(0)).unwrap_err();
-        assert_eq!(refused, TooManyCalls { most: 10, retry_after: Span::from_millis(100) });
+        assert_eq!(refused, TooManyCalls { most: 10, retry_after: Span::from_millis(101) });
         assert!(rates.count(&user("greedy"), at(99)).is_err());
         rates.count(&user("greedy"), at(100)).unwrap();
         assert!(rates.count(&user("greedy"), at(100)).is_err());
