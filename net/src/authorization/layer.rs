@@ -17,11 +17,10 @@ use tonic::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::matrix::row;
+use super::Caller;
 use super::roster::Roster;
-use super::{Caller, Proof};
 use crate::server::connection::CallConnection;
-use crate::{clock, metrics, status};
+use crate::{clock, metrics};
 
 /// Whom a daemon serves.
 #[derive(Debug, Clone)]
@@ -85,7 +84,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let judged = self.authorization.caller(&request).and_then(|caller| {
-            judge(&caller, request.uri().path())?;
+            caller.check_calls(request.uri().path())?;
             Ok(caller)
         });
         match judged {
@@ -96,31 +95,6 @@ where
             Err(denial) => Box::pin(async move { Ok(denial.into_http()) }),
         }
     }
-}
-
-/// Whether a caller may call a method at all.
-fn judge(caller: &Caller, path: &str) -> Result<(), tonic::Status> {
-    if caller.is_unjudged() {
-        return Ok(());
-    }
-    let Some(parties) = row(path) else {
-        // The path is the caller's own text.
-        let path: String = path.chars().take(100).collect();
-        return Err(caller.denied(&format!("{path:?} is no method that anybody may call")));
-    };
-    if parties.admits(caller.0.parties) {
-        return Ok(());
-    }
-    let method = path.rsplit('/').next().unwrap_or_default();
-    if matches!(caller.0.proof, Proof::Nothing) {
-        note_denial("unproven", method);
-        let text = format!(
-            "{method} is for {}; prove who you are with a client certificate or a token",
-            parties.words()
-        );
-        return Err(status::unauthenticated(text));
-    }
-    Err(caller.denied(&format!("{method} is for {}", parties.words())))
 }
 
 /// Counts a denial, and logs it unless another one was logged a moment ago: strangers must not fill the log.
