@@ -1,77 +1,43 @@
 //! Who may make which call: one layer in front of all handlers, which denies whatever is not allowed.
 //!
-//! * [`matrix`]: every method, and the kinds of callers that may use it. A method without a row is denied to all.
-//! * [`roster`]: who is who at this daemon. It makes a [`Caller`] of a proven identity.
+//! * [`roster`]: who is who at this daemon. It makes a [`Caller`] of what a connection or a token has proven.
 //! * [`call_rates`]: how many calls a second a user may make.
 //! * [`layer`]: judges a call by its method, before anything of its message is decoded.
 //!
 //! The layer knows methods only. Whether a message speaks of the caller's own things is seen by its handler, which asks
-//! the [`Caller`].
+//! the [`Caller`]. Both judge by [`coalloc_protocol::authorization`], which the simulated worlds run, too. Here denials
+//! become statuses, and are counted and logged.
 //!
-//! Left out: how an identity is proven ([`crate::identity`], [`crate::tokens`]). Source: docs/adr/0042-identity.md.
+//! Left out: the judgement itself, and how an identity is proven ([`crate::identity`], [`crate::tokens`]). Source:
+//! docs/adr/0042-identity.md.
 
 pub mod call_rates;
 pub mod layer;
-pub mod matrix;
+#[cfg(test)]
+mod matrix_tests;
 pub mod roster;
 
 use std::fmt;
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, TransactionId, UserName};
+use coalloc_common::{CoordinatorName, Identity, TransactionId, UserName};
 use coalloc_ledger::tip::hex;
+use coalloc_protocol::authorization::{CallerFacts, Denial};
+use coalloc_protocol::message::MessageKind;
 use coalloc_protocol::{Causer, ProvenPeer};
 use tonic::{Request, Status};
 
 use crate::identity::server::ProvenClient;
 use crate::status;
 
-/// A kind of caller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Party {
-    /// A user, for itself.
-    User,
-    /// An operator of this daemon.
-    Operator,
-    /// An auditor of this daemon.
-    Auditor,
-    /// A coordinator that this daemon's configuration names.
-    Coordinator,
-    /// A resource manager that this daemon's configuration names.
-    ResourceManager,
-    /// Anybody who has proven an identity, whichever it is.
-    Identified,
-}
-
-impl Party {
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-
-    const fn words(self) -> &'static str {
-        match self {
-            Self::User => "users",
-            Self::Operator => "operators",
-            Self::Auditor => "auditors",
-            Self::Coordinator => "coordinators of its configuration",
-            Self::ResourceManager => "resource managers of its configuration",
-            Self::Identified => "everybody with an identity",
-        }
-    }
-}
-
 /// Whoever makes a call, and what has been proven of it. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Caller(Arc<CallerFacts>);
+pub struct Caller(Arc<ProvenCaller>);
 
 #[derive(Debug)]
-struct CallerFacts {
+struct ProvenCaller {
     proof: Proof,
-    /// What the caller is here, as bits of [`Party`]; it may be several things.
-    parties: u8,
-    user: Option<UserName>,
-    coordinator: Option<CoordinatorName>,
-    rm: Option<RmName>,
+    facts: CallerFacts,
 }
 
 /// Whose share of something limited a call takes. In plain text, all callers are one. A user is the same by certificate
@@ -112,11 +78,11 @@ impl Caller {
     /// The caller at a daemon that serves in plain text: it may be anybody.
     #[must_use]
     pub fn plain_text() -> Self {
-        Self::of(Proof::PlainText)
+        Self::new(Proof::PlainText, CallerFacts::plain_text())
     }
 
-    fn of(proof: Proof) -> Self {
-        Self(Arc::new(CallerFacts { proof, parties: 0, user: None, coordinator: None, rm: None }))
+    fn new(proof: Proof, facts: CallerFacts) -> Self {
+        Self(Arc::new(ProvenCaller { proof, facts }))
     }
 
     /// The caller of a request that has passed the layer.
@@ -126,14 +92,6 @@ impl Caller {
     pub fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
         let caller = request.extensions().get::<Self>().cloned();
         caller.ok_or_else(|| status::internal("a call has bypassed the authorization"))
-    }
-
-    fn is(&self, party: Party) -> bool {
-        self.0.parties & party.bit() != 0
-    }
-
-    fn is_unjudged(&self) -> bool {
-        matches!(self.0.proof, Proof::PlainText)
     }
 
     /// How the caller has proven who it is.
@@ -149,7 +107,7 @@ impl Caller {
             Proof::PlainText | Proof::Nothing => Causer::unproven(),
             Proof::Certificate(client) => client.causer.clone(),
             Proof::Token { issuer, subject_digest } => Causer::peer(ProvenPeer {
-                peer: self.0.user.as_ref().map(ToString::to_string).unwrap_or_default(),
+                peer: self.0.facts.user().map(ToString::to_string).unwrap_or_default(),
                 issuer: Some(issuer.to_string()),
                 subject: Some(hex(subject_digest)),
             }),
@@ -159,7 +117,7 @@ impl Caller {
     /// Whose share of something limited a call of this caller takes.
     #[must_use]
     pub fn key(&self) -> CallerKey {
-        match (&self.0.user, &self.0.proof) {
+        match (self.0.facts.user(), &self.0.proof) {
             (Some(user), _) => CallerKey::User(user.clone()),
             (None, Proof::PlainText) => CallerKey::PlainText,
             (None, Proof::Nothing) => CallerKey::Nothing,
@@ -173,19 +131,27 @@ impl Caller {
     /// The user that the caller is here, if it is one.
     #[must_use]
     pub fn user(&self) -> Option<&UserName> {
-        self.0.user.as_ref()
+        self.0.facts.user()
     }
 
     /// Whether the caller is an operator of this daemon, or anybody in plain text.
     #[must_use]
     pub fn is_operator(&self) -> bool {
-        self.is_unjudged() || self.is(Party::Operator)
+        self.0.facts.is_operator()
     }
 
     /// Whether the caller may read what belongs to all: an operator or an auditor, or anybody in plain text.
     #[must_use]
     pub fn reads_all(&self) -> bool {
-        self.is_operator() || self.is(Party::Auditor)
+        self.0.facts.reads_all()
+    }
+
+    /// Checks that the caller may call a method at all, by its path.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED when the caller has shown nothing, and otherwise PERMISSION_DENIED.
+    fn check_calls(&self, path: &str) -> Result<(), Status> {
+        self.judged(self.0.facts.check_calls(path))
     }
 
     /// Checks that the caller may act for a user: a user for itself, an operator for anybody.
@@ -193,18 +159,13 @@ impl Caller {
     /// # Errors
     /// PERMISSION_DENIED. `field` is the field that names the user.
     pub fn check_acts_for(&self, field: &str, user: &str) -> Result<(), Status> {
-        let own = self.0.user.as_ref().map(UserName::as_str);
-        if self.is_operator() || own == Some(user) {
-            return Ok(());
-        }
-        let (user, own) = (InvalidField::quoted(user), own.unwrap_or("nobody"));
-        Err(self.denied(&format!("{field}: {user} is somebody else; your name here is {own}")))
+        self.judged(self.0.facts.check_acts_for(field, user))
     }
 
     /// Whether the caller may see what belongs to a user.
     #[must_use]
     pub fn sees(&self, user: &str) -> bool {
-        self.reads_all() || self.0.user.as_ref().is_some_and(|own| own.as_str() == user)
+        self.0.facts.sees(user)
     }
 
     /// The only user whose things the caller may see; `None` when it may see everybody's.
@@ -212,10 +173,7 @@ impl Caller {
     /// # Errors
     /// PERMISSION_DENIED when the caller is no user and may not read what belongs to all.
     pub fn only_user(&self) -> Result<Option<&UserName>, Status> {
-        if self.reads_all() {
-            return Ok(None);
-        }
-        self.0.user.as_ref().map(Some).ok_or_else(|| self.denied("it belongs to users"))
+        self.judged(self.0.facts.only_user())
     }
 
     /// Checks that the caller is this coordinator.
@@ -223,21 +181,20 @@ impl Caller {
     /// # Errors
     /// PERMISSION_DENIED. `field` is the field that names the coordinator.
     pub fn check_is_coordinator(&self, field: &str, name: &CoordinatorName) -> Result<(), Status> {
-        if self.is_unjudged() || self.0.coordinator.as_ref() == Some(name) {
-            return Ok(());
-        }
-        Err(self.denied(&format!("{field}: {:?} is another coordinator", name.as_str())))
+        self.judged(self.0.facts.check_is_coordinator(field, name))
     }
 
-    /// Checks that the caller is this coordinator or an operator of this daemon (I21).
+    /// Checks that the caller may send a message of this kind in the name of this coordinator (I21).
     ///
     /// # Errors
     /// PERMISSION_DENIED. `field` is the field that names the coordinator.
-    pub fn check_ends_for(&self, field: &str, name: &CoordinatorName) -> Result<(), Status> {
-        if self.is_operator() {
-            return Ok(());
-        }
-        self.check_is_coordinator(field, name)
+    pub fn check_sends(
+        &self,
+        kind: MessageKind,
+        field: &str,
+        name: &CoordinatorName,
+    ) -> Result<(), Status> {
+        self.judged(self.0.facts.check_sends(kind, field, name))
     }
 
     /// Checks that a transaction which a query would replace is one of the caller's own, if the caller is a
@@ -246,12 +203,7 @@ impl Caller {
     /// # Errors
     /// PERMISSION_DENIED when it is another coordinator's.
     pub fn check_replaces(&self, replaced: Option<&TransactionId>) -> Result<(), Status> {
-        match (replaced, &self.0.coordinator) {
-            (Some(txn), Some(own)) if !self.reads_all() && !txn.is_of(own) => {
-                Err(self.denied(&format!("replaces: {txn} is a transaction of somebody else")))
-            }
-            _ => Ok(()),
-        }
+        self.judged(self.0.facts.check_replaces(replaced))
     }
 
     /// Checks that the caller is this resource manager.
@@ -259,18 +211,21 @@ impl Caller {
     /// # Errors
     /// PERMISSION_DENIED. `field` is the field that names the resource manager.
     pub fn check_is_rm(&self, field: &str, name: &str) -> Result<(), Status> {
-        if self.is_unjudged() || self.0.rm.as_ref().is_some_and(|rm| rm.as_str() == name) {
-            return Ok(());
-        }
-        let name = InvalidField::quoted(name);
-        Err(self.denied(&format!("{field}: {name} is another resource manager")))
+        self.judged(self.0.facts.check_is_rm(field, name))
     }
 
-    /// PERMISSION_DENIED for this caller, with the reason. Also counts and logs it.
-    #[must_use]
-    pub fn denied(&self, reason: &str) -> Status {
-        layer::note_denial("not_allowed", &format!("{self}: {reason}"));
-        status::denied(format!("{self} may not do this: {reason}"))
+    /// Makes a status of a denial. Also counts and logs it.
+    fn judged<T>(&self, judgement: Result<T, Denial>) -> Result<T, Status> {
+        judgement.map_err(|denial| match &denial {
+            Denial::Unproven { method, .. } => {
+                layer::note_denial("unproven", method);
+                status::unauthenticated(denial.to_string())
+            }
+            _ => {
+                layer::note_denial("not_allowed", &format!("{self}: {denial}"));
+                status::denied(format!("{self} may not do this: {denial}"))
+            }
+        })
     }
 }
 
@@ -281,7 +236,7 @@ impl fmt::Display for Caller {
             Proof::Nothing => f.write_str("a caller without an identity"),
             Proof::Certificate(client) => write!(f, "{}", client.owner.identity),
             Proof::Token { issuer, .. } => {
-                let user = self.0.user.as_ref().map_or("", UserName::as_str);
+                let user = self.0.facts.user().map_or("", UserName::as_str);
                 write!(f, "user {user} of {:?}", &**issuer)
             }
         }

@@ -14,7 +14,7 @@ use coalloc_proto::v1::hold_response;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_protocol::Causer;
 use coalloc_protocol::digest::{BookingSet, Part, Summary};
-use coalloc_protocol::message::{Answer, Decision, Resolution};
+use coalloc_protocol::message::{Answer, Decision, MessageKind, Resolution};
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
@@ -69,15 +69,6 @@ impl AvailabilityQuery {
     }
 }
 
-/// What a call does to its transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallKind {
-    /// It brings it further: Hold, Commit.
-    Books,
-    /// It ends it: Abort, Release.
-    Ends,
-}
-
 /// A Hold, Commit, Abort or Release: who sends it to this resource manager, and about which transaction.
 #[derive(Debug, Clone)]
 pub struct TransactionCall {
@@ -99,7 +90,7 @@ impl TransactionCall {
     pub fn read(
         rm: &str,
         caller: &Caller,
-        kind: CallKind,
+        kind: MessageKind,
         meant: &str,
         txn: &str,
         coordinator: &str,
@@ -111,10 +102,7 @@ impl TransactionCall {
             (Ok(txn), Ok(coordinator)) => (txn, coordinator),
             (Err(error), _) | (_, Err(error)) => return Err(status::invalid(&error)),
         };
-        match kind {
-            CallKind::Books => caller.check_is_coordinator("coordinator", &coordinator)?,
-            CallKind::Ends => caller.check_ends_for("coordinator", &coordinator)?,
-        }
+        caller.check_sends(kind, "coordinator", &coordinator)?;
         Ok(Self { rm: rm.to_owned(), txn, coordinator })
     }
 

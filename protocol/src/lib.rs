@@ -8,6 +8,7 @@
 //! * [`update`]: what an RM reports to schedulers about what it has free, and what the schedulers believe.
 //! * [`message`]: the messages between the two sides. Every message may safely be sent twice.
 //! * [`digest`]: the bookings that both sides have, in a form that is cheap to compare.
+//! * [`authorization`]: who may make which call, and whose things its message may be about.
 //! * [`causer`]: who caused a record, and by what that is proven.
 //! * [`durable`]: records before effects, enforced by types. [`core`]: the interface of both machines to their
 //!   shells.
@@ -20,6 +21,7 @@
 //! Left out: replicating the decision, and compacting the log by dropping what has ended. Source: Takefusa
 //! 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
+pub mod authorization;
 pub mod causer;
 pub mod conversation;
 pub mod coordinator;

@@ -8,13 +8,14 @@ use std::ops::Bound;
 use coalloc_common::{Now, Span, TransactionId, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::resource_manager::{
-    AvailabilityQuery, BookingPage, CallKind, Comparison, ListFilter, TransactionCall,
+    AvailabilityQuery, BookingPage, Comparison, ListFilter, TransactionCall,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
 use coalloc_net::{convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use coalloc_protocol::message::MessageKind;
 use coalloc_protocol::participant::{Entry, Participant, ParticipantInput, Phase, Question};
 use tonic::{Request, Response, Status};
 
@@ -43,7 +44,7 @@ impl RmService {
     fn call(
         &self,
         caller: &Caller,
-        kind: CallKind,
+        kind: MessageKind,
         meant: &str,
         txn: &str,
         coordinator: &str,
@@ -131,7 +132,7 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::HoldResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Hold, meant, txn, by)?;
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
         let watches = self.publisher.may_watch(&order.coordinator);
         let segments = watches.then(|| order.segments.clone());
@@ -151,7 +152,7 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::CommitResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Commit, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Commit { txn, by, token };
         let refused =
@@ -165,7 +166,7 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::AbortResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Abort, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Abort { txn, by, token };
         let refused =
@@ -179,7 +180,7 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Release, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
         let input = |token| ParticipantInput::Release { txn, by, token };
         let refused =

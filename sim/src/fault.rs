@@ -1,6 +1,6 @@
 //! Random worlds with faults: every seed is a federation, its users, its fault rates and its accidents.
 //!
-//! Faults happen for a while (F1 to F13), then they stop, and the world must come to rest within a bound
+//! Faults happen for a while (F1 to F14), then they stop, and the world must come to rest within a bound
 //! (I22). `world/check.rs` says what must hold, and `world/exempt.rs` what is left out of it. The checks run
 //! after every event, and twice at rest: when all is quiet, and again when every packet that was still in
 //! flight has arrived.
@@ -10,7 +10,7 @@
 //! coalloc sim fault --seed 17 --log       one seed, with its transcript
 //! ```
 //!
-//! One seed decides everything: the kind of world ([`Kind`]), [`topology`], [`workload`], [`workflows`],
+//! One seed decides everything: the kind of world ([`Kind`]), who has an identity ([`Proof`]), [`topology`], [`workload`], [`workflows`],
 //! [`accidents`], and, from the same random stream, what happens to every packet. Seeds that found something are kept in
 //! [`corpus`].
 
@@ -33,10 +33,10 @@ use crate::world::{Trace, World};
 /// of [`topology`], [`workload`], [`workflows`] or [`accidents`], or of where the world draws random numbers. Version 1 was
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
 /// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
-/// workflows. An entry of the [`corpus`] stays under the version that found
+/// workflows. Version 7 has identities, and rogues with a stolen key. An entry of the [`corpus`] stays under the version that found
 /// it, because its seed means another world under any other version. So raising the version ends the replay
 /// of all entries before it.
-pub const GENERATOR: u32 = 6;
+pub const GENERATOR: u32 = 7;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,29 @@ impl Kind {
             Self::Tree => "tree",
             Self::Turns => "turns",
             Self::Workflows => "workflows",
+        }
+    }
+}
+
+/// What is proven in a world of who sends a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Nothing: all messages come in plain text, and none is judged.
+    PlainText,
+    /// The identity of every sender.
+    Identities,
+    /// The same, but a rogue has the key of one coordinator (F14).
+    StolenKey,
+}
+
+impl Proof {
+    /// What a seed decides: three worlds in four have identities, and one in three of those has a rogue. No random
+    /// number is drawn for it, so a world is otherwise the same with and without identities.
+    const fn of(seed: u64) -> Self {
+        match seed / 16 % 4 {
+            0 => Self::PlainText,
+            1 => Self::StolenKey,
+            _ => Self::Identities,
         }
     }
 }
@@ -124,9 +147,14 @@ pub fn run(seed: u64, print: bool) -> Result<Counts, Failure> {
 /// # Errors
 /// The check that failed.
 pub fn run_kind(kind: Option<Kind>, seed: u64, trace: Trace) -> Result<Counts, Failure> {
+    let proof = Proof::of(seed);
+    run_with(kind, proof, seed, trace)
+}
+
+fn run_with(kind: Option<Kind>, proof: Proof, seed: u64, trace: Trace) -> Result<Counts, Failure> {
     // The world is outside the closure, so that its time is known even after a panic.
     let mut world = World::new(seed, trace);
-    let run = || live(&mut world, kind.unwrap_or(Kind::of(seed)), seed);
+    let run = || live(&mut world, kind.unwrap_or(Kind::of(seed)), proof, seed);
     let end = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -161,12 +189,12 @@ const BACK_US: i64 = 60 * SECOND;
 const REST_US: i64 = 240 * SECOND;
 /// The same where nobody may be able to decide, so that holds end only by their expiry: a ledger that knows
 /// of them is gone (F11), or is that of a coordinator with the same name (F10), or an RM has answered falsely
-/// (F7). The last of these holds begins when the last late Hold arrives, which may be long after faults have
+/// (F7), or somebody who decides nothing has held in a coordinator's name (F14). The last of these holds begins when the last late Hold arrives, which may be long after faults have
 /// stopped.
 const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 
 /// Runs the world of one seed from its beginning until it is at rest.
-fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
+fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), String> {
     if world.dice.per_mille(LONG) {
         world.faults_us = LONG_US;
         world.counts.long_worlds += 1;
@@ -184,6 +212,13 @@ fn live(world: &mut World, kind: Kind, seed: u64) -> Result<(), String> {
     };
     if twins {
         world.counts.fault(Fault::F10);
+    }
+    if proof != Proof::PlainText {
+        world.identify();
+        world.counts.identified += 1;
+    }
+    if proof == Proof::StolenKey {
+        topology::rogue(world);
     }
     if kind == Kind::Workflows {
         workflows::graph(world);
@@ -204,7 +239,9 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     world.drop_faults();
     world.restart_within(BACK_US);
     world.calm()?;
-    let undecided = twins || world.counts.of(Fault::F11) + world.counts.of(Fault::F7) > 0;
+    let undecided = twins
+        || world.rogue.is_some()
+        || world.counts.of(Fault::F11) + world.counts.of(Fault::F7) > 0;
     let bound_us = if undecided {
         world.faults_us.max(world.last_late_us) + REST_UNDECIDED_US
     } else {
@@ -225,4 +262,31 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
         return Err(format!("not at rest after late packets: {}", world.why_not_quiet()));
     }
     world.check_rest().map_err(|error| format!("after the last packet: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody is denied what is its own, so identities change nothing without a rogue. Only a liar
+    /// that is no member (F7), a coordinator that a configuration leaves out (F12), and a meddler that nobody knows (F13) are
+    /// denied before the core would deny them.
+    #[test]
+    fn without_a_rogue_a_world_is_the_same_with_and_without_identities() {
+        let counts = |seed, proof| run_with(None, proof, seed, Trace::Off).unwrap();
+        let mut same = 0;
+        for seed in 0..90 {
+            let (plain, judged) = (counts(seed, Proof::PlainText), counts(seed, Proof::Identities));
+            assert_eq!((plain.judged, plain.identified, judged.identified), (0, 0, 1));
+            let odd = [Fault::F7, Fault::F12, Fault::F13];
+            let denied = |counts: &Counts| odd.iter().any(|fault| counts.of(*fault) > 0);
+            if denied(&plain) || denied(&judged) {
+                continue;
+            }
+            assert!(judged.judged > 0 || judged.packets == 0, "seed {seed}");
+            assert_eq!(plain, Counts { judged: 0, identified: 0, ..judged }, "seed {seed}");
+            same += 1;
+        }
+        assert!(same >= 20, "only {same} worlds were compared");
+    }
 }

@@ -7,7 +7,8 @@
 //! die at any point of a batch. Users ([`clients`]) ask again until they have an answer. Coordinators may be
 //! children of other coordinators ([`tree`]), and their shells plan what a coordinator wants planned
 //! ([`planning`]). Workflows are planned by the real planners ([`workflows`]), and change when their users report
-//! what happens to them ([`reports`]). Everything that happens is checked ([`check`]).
+//! what happens to them ([`reports`]). In most worlds nodes and users have identities, by which every message is judged
+//! ([`identity`]). Everything that happens is checked ([`check`]).
 //!
 //! Left out: the other real planners, which other modules test. Modelled on `TigerBeetle`'s VOPR. The file is long because
 //! the state of the world, its events and what each of them does are read together.
@@ -19,6 +20,7 @@ mod compare;
 pub mod counts;
 pub mod exempt;
 mod flight;
+pub mod identity;
 pub mod meddling;
 pub mod model;
 pub mod network;
@@ -30,7 +32,9 @@ mod quota_check;
 pub mod reports;
 mod rest;
 mod revisions;
+pub mod rogue;
 pub mod script;
+mod sent;
 pub mod tree;
 pub mod trouble;
 mod watchers;
@@ -53,10 +57,12 @@ use coalloc_protocol::participant::{
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 pub use self::counts::{Counts, Fault};
+use self::identity::Identities;
 use self::network::{FaultRates, OpenCall, Packet, Question, RandomSource, Rule};
 use self::node::{CrashPoint, DiskSurvival, Finished, Node};
 use self::planning::ShellJob;
 use self::reports::AllFollowing;
+use self::rogue::{Forged, Forgery, Rogue};
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
 use self::watchers::Subscriber;
@@ -75,6 +81,8 @@ pub enum Address {
 pub enum Event {
     /// A packet arrives.
     Arrive { from: Address, to: Address, packet: Packet },
+    /// A message of the rogue arrives (F14).
+    Forged(Box<Forged>),
     /// The timeout of a coordinator's call (by its number) has passed.
     CallOver(u64),
     /// The timeout of an RM's question (by its number) has passed.
@@ -122,6 +130,8 @@ pub enum Waiter {
     Operator,
     /// A meddler: somebody who has no business with this transaction (F13).
     Meddler { txn: TransactionId },
+    /// The rogue (F14).
+    Rogue(Forgery),
 }
 
 /// What is done with the transcript.
@@ -160,6 +170,10 @@ pub struct World {
     left_out: Vec<Rc<RefCell<BTreeSet<CoordinatorName>>>>,
     /// For each message of a meddler that an RM has not answered yet, the transaction that it is about.
     meddled: BTreeMap<u64, TransactionId>,
+    /// Who everybody is; `None` when all messages come in plain text.
+    identities: Option<Identities>,
+    /// Who has stolen a coordinator's key, if anybody has.
+    pub rogue: Option<Rogue>,
     /// For each child coordinator, by its index, its RMs.
     pub members: BTreeMap<usize, Vec<RmName>>,
     /// For each coordinator of a tree, the members that its users may name in a demand.
@@ -220,6 +234,8 @@ impl World {
             subscribers: Vec::new(),
             left_out: Vec::new(),
             meddled: BTreeMap::new(),
+            identities: None,
+            rogue: None,
             members: BTreeMap::new(),
             served: BTreeMap::new(),
             in_turns: 0,
@@ -367,6 +383,7 @@ impl World {
         self.counts.events += 1;
         match event {
             Event::Arrive { from, to, packet } => self.arrive(from, to, packet)?,
+            Event::Forged(forged) => self.forged_arrives(*forged)?,
             Event::CallOver(call) => self.call_ends(call, Delivery::Lost)?,
             Event::AskOver(ask) => self.ask_ends(ask, Resolution::Lost)?,
             Event::Synced(node, life) | Event::Wake(node, life)
@@ -662,7 +679,7 @@ impl World {
         for effect in effects {
             match effect {
                 CoordinatorEffect::Send { rm, txn, message } => {
-                    self.watch.note_sent(&rm, &txn, &message);
+                    self.watch.note_sent(self.rm_index(&rm), &rm, &txn, &message);
                     self.call(index, &rm, txn, message);
                 }
                 CoordinatorEffect::Reply(reply) => self.reply(index, reply)?,
@@ -691,6 +708,7 @@ impl World {
                     let call = token.number();
                     self.watch_answer(index, call, &answer)?;
                     self.watch_meddled(index, call, &answer)?;
+                    self.watch_forged(index, call, &answer)?;
                     let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };
                     let answer = self.as_newer(index, call, answer);
                     let answer = self.lied(index, call, answer);

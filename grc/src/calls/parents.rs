@@ -20,7 +20,7 @@ use coalloc_common::service_level;
 use coalloc_common::topology::FrameView;
 use coalloc_common::{InvalidField, Refusal, Time};
 use coalloc_net::authorization::Caller;
-use coalloc_net::resource_manager::{AvailabilityQuery, CallKind, Comparison, TransactionCall};
+use coalloc_net::resource_manager::{AvailabilityQuery, Comparison, TransactionCall};
 use coalloc_net::{convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
@@ -130,7 +130,7 @@ impl ParentService {
     fn call(
         &self,
         caller: &Caller,
-        kind: CallKind,
+        kind: MessageKind,
         meant: &str,
         txn: &str,
         coordinator: &str,
@@ -255,7 +255,7 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::HoldResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Hold, meant, txn, by)?;
         let order = order_from_wire(wire).map_err(|error| status::invalid(&error))?;
         // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.for_caller(&caller), order.clone());
@@ -276,7 +276,7 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::CommitResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Books, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Commit, meant, txn, by)?;
         let refused = self.for_caller(&caller).end(MessageKind::Commit, "booked", call).await?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
@@ -287,7 +287,7 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::AbortResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Abort, meant, txn, by)?;
         let refused = self.for_caller(&caller).end(MessageKind::Abort, "aborted", call).await?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
@@ -298,7 +298,7 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
-        let call = self.call(&caller, CallKind::Ends, meant, txn, by)?;
+        let call = self.call(&caller, MessageKind::Release, meant, txn, by)?;
         let refused = self.for_caller(&caller).end(MessageKind::Release, "released", call).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }

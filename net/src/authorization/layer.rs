@@ -17,10 +17,9 @@ use tonic::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::Caller;
 use super::call_rates::CallRates;
-use super::matrix::row;
 use super::roster::Roster;
-use super::{Caller, Proof};
 use crate::server::connection::CallConnection;
 use crate::{clock, metrics, status};
 
@@ -93,7 +92,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let judged = self.authorization.caller(&request).and_then(|caller| {
-            judge(&caller, request.uri().path())?;
+            caller.check_calls(request.uri().path())?;
             count(self.call_rates.as_deref(), &caller)?;
             Ok(caller)
         });
@@ -111,31 +110,6 @@ where
             }),
         }
     }
-}
-
-/// Whether a caller may call a method at all.
-fn judge(caller: &Caller, path: &str) -> Result<(), tonic::Status> {
-    if caller.is_unjudged() {
-        return Ok(());
-    }
-    let Some(parties) = row(path) else {
-        // The path is the caller's own text.
-        let path: String = path.chars().take(100).collect();
-        return Err(caller.denied(&format!("{path:?} is no method that anybody may call")));
-    };
-    if parties.admits(caller.0.parties) {
-        return Ok(());
-    }
-    let method = path.rsplit('/').next().unwrap_or_default();
-    if matches!(caller.0.proof, Proof::Nothing) {
-        note_denial("unproven", method);
-        let text = format!(
-            "{method} is for {}; prove who you are with a client certificate or a token",
-            parties.words()
-        );
-        return Err(status::unauthenticated(text));
-    }
-    Err(caller.denied(&format!("{method} is for {}", parties.words())))
 }
 
 /// Counts an allowed call of a user, which may be one too many.

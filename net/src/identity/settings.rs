@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, Role, TrustDomain, limits};
 use coalloc_proto::v1;
+use coalloc_protocol::authorization;
 
 use super::client::ExpectedServer;
 use super::server::{ClientCertificates, TlsServer};
@@ -168,12 +169,15 @@ impl Security {
         rms: &BTreeMap<RmName, Destination>,
     ) -> Access {
         let Self::Proven(identity) = self else { return Access::plain_text() };
-        let roster = Roster {
+        let identities = authorization::Roster {
             domain: identity.store.identity().domain,
             operators: identity.operators.clone(),
             auditors: identity.auditors.clone(),
             coordinators: by_identity(coordinators),
             rms: by_identity(rms),
+        };
+        let roster = Roster {
+            identities,
             tokens: identity.tokens.as_ref().map(|tokens| Arc::clone(&tokens.verifier)),
         };
         Access {

@@ -47,6 +47,7 @@ pub(super) fn accidents(world: &mut World) {
     peers(world);
     configurations(world);
     meddlers(world);
+    forgeries(world);
 }
 
 fn weather(world: &mut World) {
@@ -210,5 +211,16 @@ fn meddlers(world: &mut World) {
     for _ in 0..*world.dice.pick(&[0, 0, 0, 2, 8, 30]) {
         let at_us = sometime(world);
         world.at(at_us, Event::Trouble(Trouble::Meddle));
+    }
+}
+
+/// F14: messages with the key of one coordinator, if somebody has stolen it.
+fn forgeries(world: &mut World) {
+    if world.rogue.is_none() {
+        return;
+    }
+    for _ in 0..*world.dice.pick(&[6, 20, 60]) {
+        let at_us = sometime(world);
+        world.at(at_us, Event::Trouble(Trouble::Forge));
     }
 }

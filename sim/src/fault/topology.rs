@@ -11,6 +11,7 @@ use coalloc_protocol::participant::{
 
 use crate::world::World;
 use crate::world::meddling::MEDDLER;
+use crate::world::rogue::Rogue;
 
 /// What every RM has of each resource.
 pub(super) const CAPACITY: u64 = 1_000;
@@ -166,4 +167,11 @@ fn rms(
     let count = (1 + world.dice.below(most)).min(*left);
     *left -= count;
     (1..=count).map(|n| rm(world, &format!("{name}-{n}"), std::slice::from_ref(above))).collect()
+}
+
+/// Somebody has the key of one of the coordinators (F14).
+pub(super) fn rogue(world: &mut World) {
+    let names: Vec<CoordinatorName> = world.coordinators().to_vec();
+    let key = world.dice.pick(&names).clone();
+    world.rogue = Some(Rogue::new(key));
 }

@@ -20,6 +20,7 @@ use super::asking::QuestionLog;
 use super::exempt::Exempt;
 use super::model::Model;
 use super::operator::may_have;
+use super::sent::SentLog;
 use super::{Address, Fault, MessageKind, World};
 
 /// What the durable records of all nodes have said so far.
@@ -55,6 +56,7 @@ pub struct Watch {
     /// are not exempt.
     unwritten: BTreeSet<(usize, TransactionId)>,
     pub(super) asking: QuestionLog,
+    pub(super) sent: SentLog,
     /// The reason of the last refusal of a Hold, by RM and transaction.
     refused: BTreeMap<(usize, TransactionId), Reason>,
     pub(super) model: Model,
@@ -78,8 +80,17 @@ impl Watch {
         self.replaces.remove(txn);
     }
 
-    /// A coordinator sends this message to an RM.
-    pub(super) fn note_sent(&mut self, rm: &RmName, txn: &TransactionId, message: &Message) {
+    /// A coordinator sends this message to an RM, which has this index, or to a child coordinator.
+    pub(super) fn note_sent(
+        &mut self,
+        index: Option<usize>,
+        rm: &RmName,
+        txn: &TransactionId,
+        message: &Message,
+    ) {
+        if let Some(index) = index {
+            self.sent.note(index, txn, message);
+        }
         if let (Message::Hold(_), Some(asked)) = (message, self.asked_to_mend.get_mut(txn)) {
             asked.insert(rm.clone());
         }
@@ -240,6 +251,7 @@ impl World {
     pub fn watch_rm(&mut self, index: usize, records: &[ParticipantRecord]) -> Result<(), String> {
         self.model_batch(index, records);
         for record in records {
+            self.check_asked_for(index, record)?;
             self.model_rm(index, record)?;
             match record {
                 ParticipantRecord::Held { order, soft, hard, .. } => {
@@ -255,7 +267,8 @@ impl World {
                             order.coordinator, order.txn
                         ));
                     }
-                    if !self.watch.intents.contains(&order.txn) {
+                    let stolen = self.watch.exempt.is_stolen(&order.txn);
+                    if !self.watch.intents.contains(&order.txn) && !stolen {
                         return Err(format!("D1: {} is held without an intent", order.txn));
                     }
                     // An RM that has lied that it booked something may get another message about it, and book
@@ -277,7 +290,9 @@ impl World {
                     return Err(format!("I21: {name} has booked {txn}, which is not its own"));
                 }
                 ParticipantRecord::Booked { txn, .. } => {
-                    if !self.watch.committed.contains(txn) && !self.is_one_way(index, txn) {
+                    let decided = self.watch.committed.contains(txn);
+                    let stolen = self.watch.exempt.is_stolen(txn);
+                    if !decided && !stolen && !self.is_one_way(index, txn) {
                         return Err(format!("I3: {txn} is booked without a decision"));
                     }
                     self.counts.booked += 1;

@@ -12,6 +12,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::Token;
 
+use super::identity::{JudgedCall, Sender};
 use super::reports::UserReport;
 use super::workflows::WantedWorkflow;
 use super::{Address, Event, Fault, Waiter, World, print};
@@ -179,6 +180,8 @@ impl World {
         if !self.grcs[grc].is_up() {
             return Ok(());
         }
+        let user = &ticket.user;
+        self.check_admitted(grc, Sender::User(user), JudgedCall::Reserve(user))?;
         let token = self.fresh();
         self.waiters.insert(token, Waiter::User { demand });
         let opening = Opening::Request(ticket, Token::new(token));
@@ -216,6 +219,8 @@ impl World {
         if !self.grcs[grc].is_up() {
             return Ok(());
         }
+        let user = self.clients.demands[demand].ticket.user.clone();
+        self.check_admitted(grc, Sender::User(&user), JudgedCall::Modify(&user))?;
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Changer { demand, wish });
         let ticket = ChangeTicket { reservation, change, content: "content".to_owned() };
@@ -288,6 +293,8 @@ impl World {
         if !self.grcs[grc].is_up() {
             return Ok(());
         }
+        let user = self.clients.demands[demand].ticket.user.clone();
+        self.check_admitted(grc, Sender::User(&user), JudgedCall::Release(&reservation))?;
         let token = self.fresh();
         self.waiters.insert(token, Waiter::User { demand });
         self.grcs[grc].post(CoordinatorInput::Release { reservation, token: Token::new(token) });

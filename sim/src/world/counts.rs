@@ -16,11 +16,12 @@ pub enum Fault {
     F11,
     F12,
     F13,
+    F14,
 }
 
 impl Fault {
     /// All classes of faults.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::F1,
         Self::F2,
         Self::F3,
@@ -34,6 +35,7 @@ impl Fault {
         Self::F11,
         Self::F12,
         Self::F13,
+        Self::F14,
     ];
 
     /// What the class is, in words, and what is counted as one fault of it.
@@ -60,6 +62,7 @@ impl Fault {
                 "a message is denied: the configuration leaves its coordinator out for a while"
             }
             Self::F13 => "a coordinator meddles with another one's transaction",
+            Self::F14 => "a message of somebody who has stolen a coordinator's key",
         }
     }
 }
@@ -72,7 +75,7 @@ macro_rules! counts {
         pub struct Counts {
             $($(#[doc = $doc])+ pub $field: u64,)+
             /// Faults of each class, F1 first.
-            pub faults: [u64; 13],
+            pub faults: [u64; Fault::ALL.len()],
         }
 
         impl Counts {
@@ -230,6 +233,16 @@ counts! {
     denied: "F12 messages denied",
     /// Messages of a coordinator about a transaction that is another coordinator's.
     meddled: "F13 messages about another one's transaction",
+    /// Worlds whose nodes and users have identities.
+    identified: "worlds with identities",
+    /// Messages that a node has judged by the identity of their sender.
+    judged: "messages judged by their senders' identities",
+    /// Messages that arrive with a stolen key.
+    forged: "F14 messages with a stolen key",
+    /// Messages with a stolen key that were denied before a core took them.
+    forged_denied: "F14 messages with a stolen key, denied by identity",
+    /// Messages with a stolen key about what belongs to the key's coordinator.
+    forged_own: "F14 messages with a stolen key about its own coordinator's things",
 }
 
 impl Counts {

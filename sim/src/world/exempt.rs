@@ -1,5 +1,5 @@
 //! What cannot be promised where an old disk was put back (F11), or where a resource manager lies (F7) or has
-//! its configuration changed (F12). The checks leave out exactly this, and require of everything else what
+//! its configuration changed (F12), or where somebody has stolen a key (F14). The checks leave out exactly this, and require of everything else what
 //! they require without such faults.
 //!
 //! **F11.** A disk that was put back has lost its last records. Every reservation that one of them was about
@@ -22,6 +22,11 @@
 //! holds it in two phases, it asks for the outcome, and that ends the hold (I7, I22). Nobody asks about a
 //! one-way booking: it stays, without an owner, until somebody compares. The exemption covers what the RM has
 //! in this way of a transaction whose end it denied.
+//!
+//! **F14.** Whoever has a coordinator's key is that coordinator to everybody. A reservation of which a rogue's message was
+//! taken in that name is lost like one of which a disk has lost a record, with everything that belongs to it at parent and
+//! child coordinators. In addition its transactions may be held without an intent and booked without a decision. The
+//! other reservations of the same coordinator, and those of all others, owe everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +43,8 @@ pub struct Exempt {
     lost: BTreeSet<String>,
     /// Reservations of which a coordinator has lost that an old version was released.
     settled: BTreeSet<String>,
+    /// Reservations of which somebody with a stolen key has sent a message that was taken.
+    stolen: BTreeSet<String>,
     /// For each reservation of a child coordinator, the parent's transaction for which it was made.
     parents: BTreeMap<String, TransactionId>,
     /// Which RM has lied about which topmost reservation.
@@ -87,6 +94,19 @@ impl Exempt {
                 self.settled.insert(reservation(txn).to_owned());
             }
         }
+    }
+
+    /// Somebody with a stolen key has sent a message about a transaction of the key's coordinator, and it was taken (F14).
+    pub fn steal(&mut self, txn: &TransactionId) {
+        let id = reservation(txn.as_str()).to_owned();
+        let root = self.root(&id).to_owned();
+        self.lost.extend([id.clone(), root]);
+        self.stolen.insert(id);
+    }
+
+    /// Has somebody with a stolen key sent a message about this transaction's reservation?
+    pub fn is_stolen(&self, txn: &TransactionId) -> bool {
+        !self.stolen.is_empty() && self.stolen.contains(reservation(txn.as_str()))
     }
 
     fn lose_ids(&mut self, value: &Value) {
@@ -181,6 +201,20 @@ mod tests {
         // The id of the child's reservation is given again, for another reservation of the parent.
         exempt.note_parent(&ReservationId::composed("low-1-1"), &txn("top-1-9/1"));
         assert!(exempt.is_lost("top-1-9"));
+    }
+
+    #[test]
+    fn a_stolen_key_takes_what_it_was_used_for_and_nothing_else_of_its_coordinator() {
+        let mut exempt = Exempt::default();
+        exempt.note_parent(&ReservationId::composed("low-1-1"), &txn("top-1-7/2"));
+        exempt.steal(&txn("low-1-1/1"));
+        assert!(exempt.is_stolen(&txn("low-1-1/2")) && exempt.is_lost("top-1-7"));
+        assert!(!exempt.is_stolen(&txn("top-1-7/2")), "its parent still decides and intends");
+        assert!(!exempt.is_stolen(&txn("low-1-2/1")) && !exempt.is_lost("low-1-2"));
+        // A reservation that the rogue has guessed, and that is made later.
+        exempt.steal(&txn("low-1-9/1"));
+        exempt.note_parent(&ReservationId::composed("low-1-9"), &txn("top-1-8/1"));
+        assert!(exempt.is_lost("top-1-8"));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! each answer finds the node that waits for it.
 
 use coalloc_common::{CoordinatorName, RmName, TransactionId, limits};
+use coalloc_protocol::authorization::Denial;
 use coalloc_protocol::conversation::{Caller, Next};
 use coalloc_protocol::coordinator::{CoordinatorInput, ParentInput, Reply};
 use coalloc_protocol::message::{Delivery, Message, Resolution, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
+use super::identity::{JudgedCall, Sender};
 use super::network::{OpenCall, Packet, PacketFate, Question};
 use super::{Address, Event, Fault, Waiter, World, print};
 
@@ -114,6 +116,12 @@ impl World {
                     self.send(to, from, Packet::Rejected { call, text });
                     return Ok(());
                 }
+                if let Err(denial) = self.judge_message(from, to, &message) {
+                    self.check_denied(to, &by, &denial)?;
+                    let text = denial.to_string();
+                    self.send(to, from, Packet::Rejected { call, text });
+                    return Ok(());
+                }
                 if self.rejects(index, call, &message)
                     || self.refuses_anew(index, call, &message)
                     || self.promises_falsely(index, call, &message)
@@ -129,12 +137,19 @@ impl World {
                 self.begin(to)
             }
             (Address::Grc(index), Packet::Message { call, txn, message }) => {
+                if let Err(denial) = self.judge_message(from, to, &message) {
+                    return Err(format!("I21: {} denies its parent: {denial}", self.name(to)));
+                }
                 self.heard_from_parent(index, call, txn, message)
             }
             (Address::Grc(index), Packet::Ask { ask, txn }) => {
+                let name = RmName::composed(self.name(from));
+                let question = JudgedCall::Resolve(name.as_str());
+                if let Err(denial) = self.judge(to, Sender::Node(from), question) {
+                    return self.denies_question(index, from, ask, &denial);
+                }
                 let token = self.fresh();
                 self.waiters.insert(token, Waiter::Rm { by: from, ask });
-                let name = RmName::composed(self.name(from));
                 let token = Token::new(token);
                 self.grcs[index].post(CoordinatorInput::Resolve { txn, rm: name, token });
                 self.begin(to)
@@ -151,6 +166,34 @@ impl World {
             },
             _ => Ok(()),
         }
+    }
+
+    fn judge_message(
+        &mut self,
+        from: Address,
+        to: Address,
+        message: &Message,
+    ) -> Result<(), Denial> {
+        let Address::Grc(grc) = from else { return Ok(()) };
+        let by = self.grc_names[grc].clone();
+        self.judge(to, Sender::Node(from), JudgedCall::ToRm(message.kind(), &by))
+    }
+
+    /// A coordinator denies a question. It may do so only to a liar that is none of its RMs (F7).
+    fn denies_question(
+        &mut self,
+        grc: usize,
+        by: Address,
+        ask: u64,
+        denial: &Denial,
+    ) -> Result<(), String> {
+        if self.is_member(grc, self.name(by)) {
+            let name = &self.grcs[grc].name;
+            return Err(format!("I21: {name} denies {} its question: {denial}", self.name(by)));
+        }
+        let resolution = Resolution::Lost;
+        self.send(Address::Grc(grc), by, Packet::Resolution { ask, resolution });
+        Ok(())
     }
 
     pub(super) fn call_ends(&mut self, call: u64, delivery: Delivery) -> Result<(), String> {
@@ -199,6 +242,7 @@ impl World {
             },
             Reply::Release(token, answer) => match self.take_waiter(token)? {
                 Waiter::User { demand } => self.tell_released(demand, &answer),
+                Waiter::Rogue(forgery) => self.watch_told_rogue(grc, &forgery, &answer),
                 other => Err(format!("{other:?} is told {answer:?}")),
             },
             Reply::Change(token, Next::Done(end)) => match self.take_waiter(token)? {
@@ -222,10 +266,12 @@ impl World {
                     self.send(Address::Grc(grc), by, packet);
                     Ok(())
                 }
+                Waiter::Rogue(forgery) => self.watch_told_rogue(grc, &forgery, &resolution),
                 other => Err(format!("{other:?} is told {resolution:?}")),
             },
             Reply::GiveUp(token, answer) => match self.take_waiter(token)? {
                 Waiter::Operator => self.tell_operator(grc, &answer),
+                Waiter::Rogue(forgery) => self.watch_told_rogue(grc, &forgery, &answer),
                 other => Err(format!("{other:?} is told {answer:?}")),
             },
             Reply::Report(token, end) => match self.take_waiter(token)? {

@@ -14,6 +14,7 @@ use coalloc_protocol::coordinator::{CoordinatorInput, MessageKind, ParentInput};
 use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::ParticipantInput;
 
+use super::identity::{JudgedCall, Sender};
 use super::{Address, Fault, Waiter, World};
 
 /// The name of a coordinator that every configuration names and that does not belong to this federation.
@@ -44,6 +45,11 @@ impl World {
             |world| format!("{by} -> {}", world.name(node)),
             |_| format!("{kind:?} {txn}, which is not its own"),
         );
+        let (sender, call) = (Sender::Coordinator(&by), JudgedCall::ToRm(kind, &by));
+        let judgement = self.judge(node, sender, call);
+        if !Self::takes(&judgement) {
+            return Ok(());
+        }
         let number = self.fresh();
         match node {
             Address::Rm(rm) => {
@@ -74,13 +80,18 @@ impl World {
     }
 
     /// A transaction that was opened, or one that its coordinator may open next.
-    fn somebodys(&mut self) -> Option<TransactionId> {
+    pub(super) fn somebodys(&mut self) -> Option<TransactionId> {
         let all = self.watch.intents().len() as u64;
         if all == 0 {
             return None;
         }
         let number = usize::try_from(self.dice.below(all)).expect("an index");
         let txn = self.watch.intents().iter().nth(number)?.clone();
+        self.guessed(txn)
+    }
+
+    /// The transaction, or now and then one that its coordinator may open next.
+    pub(super) fn guessed(&mut self, txn: TransactionId) -> Option<TransactionId> {
         let (reservation, attempt) = txn.as_str().rsplit_once('/')?;
         Some(match self.dice.below(4) {
             0 => {
@@ -98,7 +109,7 @@ impl World {
 
     /// Where the message goes: mostly to a node that has something of the transaction, sometimes to any RM or
     /// child coordinator.
-    fn where_to_meddle(&mut self, txn: &TransactionId) -> Address {
+    pub(super) fn where_to_meddle(&mut self, txn: &TransactionId) -> Address {
         let rms = 0..self.rms.len();
         let knows = |rm: &usize| self.rms[*rm].shadow.entries().contains_key(txn);
         let here = rms.clone().filter(knows).map(Address::Rm);
@@ -112,7 +123,11 @@ impl World {
     }
 
     /// An order in the meddler's name, with the content of the coordinator's own order if any RM knows one.
-    fn order_about(&self, txn: &TransactionId, by: &CoordinatorName) -> Option<HoldOrder> {
+    pub(super) fn order_about(
+        &self,
+        txn: &TransactionId,
+        by: &CoordinatorName,
+    ) -> Option<HoldOrder> {
         let own = format!("{}/", txn.as_str().rsplit_once('/')?.0);
         let mut entries = self.rms.iter().flat_map(|rm| rm.shadow.entries());
         let order = entries.find_map(|(known, entry)| {

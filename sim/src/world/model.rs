@@ -266,7 +266,8 @@ impl World {
                     self.check_length(rm, txn, *at, true)?;
                 }
                 let told = matches!(by, Cause::Coordinator(_) | Cause::Resolve(_));
-                if *ending == TransactionEnd::Aborted && told && !self.watch.is_decided(txn) {
+                let decided = self.watch.is_decided(txn) || self.watch.exempt.is_stolen(txn);
+                if *ending == TransactionEnd::Aborted && told && !decided {
                     let name = &self.rms[rm].name;
                     return Err(format!("I3: {name} aborts {txn}, which nobody has decided"));
                 }

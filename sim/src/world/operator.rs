@@ -4,6 +4,7 @@ use coalloc_common::{RmName, UserName};
 use coalloc_protocol::coordinator::{CoordinatorInput, GiveUpReply, OfWhat, Repair, Reservation};
 use coalloc_protocol::message::Token;
 
+use super::identity::{JudgedCall, Sender};
 use super::{Address, Waiter, World, print};
 
 impl World {
@@ -18,6 +19,7 @@ impl World {
             return Err("its coordinator is down".to_owned());
         }
         self.say_operator(grc, true, &format!("gives up on {rm} for {reservation}"));
+        self.check_admitted(grc, Sender::Operator, JudgedCall::GiveUp)?;
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Operator);
         let (of, by) = (OfWhat::Reservation(reservation), UserName::composed("operator"));

@@ -40,7 +40,7 @@ impl World {
             // The new version is what it was, so nothing is searched.
             Waiter::Changer { .. } | Waiter::Follower { .. } if again => 0,
             Waiter::Changer { .. } | Waiter::Follower { .. } => self.clients.planning_us,
-            Waiter::Parent { .. } => {
+            Waiter::Parent { .. } | Waiter::Rogue(_) => {
                 self.counts.replanned_below += u64::from(again);
                 self.planning_below_us()
             }
@@ -73,7 +73,7 @@ impl World {
                 }
                 planned
             }
-            Waiter::Parent { .. } => Some(self.plan_of_parent(grc, &job)?),
+            Waiter::Parent { .. } | Waiter::Rogue(_) => Some(self.plan_of_parent(grc, &job)?),
             other => return Err(format!("{other:?} has planned {:?}", job.target)),
         };
         let input = match planned {

@@ -20,6 +20,7 @@ use coalloc_protocol::coordinator::{
 use coalloc_protocol::message::Token;
 
 use super::clients::{Demand, Visit};
+use super::identity::{JudgedCall, Sender};
 use super::node::WALL_START;
 use super::revisions::Said;
 use super::workflows::report_text;
@@ -181,6 +182,7 @@ impl World {
         if !self.grcs[grc].is_up() {
             return Ok(());
         }
+        self.check_admitted(grc, Sender::User(&by), JudgedCall::Report(&by))?;
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Reporter { demand, report });
         let token = Token::new(token);

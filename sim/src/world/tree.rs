@@ -82,6 +82,7 @@ impl World {
                 let name = &self.grcs[grc].name;
                 return Err(format!("I21: {name} answers a meddler about {txn}: {reply:?}"));
             }
+            Waiter::Rogue(forgery) => return self.watch_forged_to_child(grc, forgery, &reply),
             other => return Err(format!("{other:?} is told {reply:?}")),
         };
         let Some(known) = self.calls.get(&call) else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! Troubles of single nodes and of directions between two nodes: frozen processes, slow nodes, clogged
 //! directions, full disks, damage, old disks, older and newer releases, changed configurations, lies.
-//! Meddlers are in `meddling`, faults of packets in `network`, deaths in `world`.
+//! Meddlers are in `meddling`, the rogue is in `rogue`, faults of packets in `network`, deaths in `world`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +56,8 @@ pub enum Trouble {
     TakeIn(usize),
     /// A coordinator sends a message about a transaction that is not its own (F13).
     Meddle,
+    /// The rogue sends a message (F14).
+    Forge,
 }
 
 impl Trouble {
@@ -177,6 +179,7 @@ impl World {
             }
             Trouble::TakeIn(rm) => self.take_in(rm),
             Trouble::Meddle => self.meddle()?,
+            Trouble::Forge => self.forge(),
         }
         Ok(())
     }
