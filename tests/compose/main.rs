@@ -1,4 +1,5 @@
-//! The testbed of containers, used as in `docs/guide/compose.md`: every command of that page is run, in order.
+//! The testbed of containers, used as in `docs/guide/compose.md`: every command of that page is run, in order. The three
+//! organisations of `docs/guide/domains.md` are in [`organisations`].
 //!
 //! While the testbed runs, a load from this machine continues while a domain is cut off, containers are
 //! killed and paused, and the coordinator is restarted. Then the auditor compares what all daemons have
@@ -12,28 +13,41 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod load;
+mod organisations;
+#[path = "../page.rs"]
+mod page;
+mod process;
 mod testbed;
 
 use std::time::Duration;
 
 use load::Load;
 use testbed::{Testbed, eventually};
+use tokio::sync::{Mutex, MutexGuard};
 
 /// The first command of the guide that comes after the faults of this test.
 const AT_THE_END: &str = "deploy/compose/audit";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
+/// Returns the right to use the Docker engine, or `None` if this machine has none for the tests. The tests of this file
+/// have it one after the other: both measure times.
+async fn engine() -> Option<MutexGuard<'static, ()>> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     if std::env::var("COALLOC_COMPOSE").as_deref() != Ok("1") {
         println!("skipped: set COALLOC_COMPOSE=1 after deploy/compose/build; it needs Docker");
-        return;
+        return None;
     }
+    Some(ONE_AT_A_TIME.lock().await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
+    let Some(_alone) = engine().await else { return };
     let testbed = Testbed::new();
     let commands = testbed.commands_of_the_guide();
-    let end = commands.iter().position(|line| line.starts_with(AT_THE_END)).unwrap();
+    let end = commands.iter().position(|one| one.line.starts_with(AT_THE_END)).unwrap();
     let (story, end) = commands.split_at(end);
-    for line in story {
-        testbed.run(line);
+    for command in story {
+        testbed.run_of_the_guide(command);
     }
     domains_are_apart(&testbed);
     containers_are_fenced_in(&testbed);
@@ -49,8 +63,8 @@ async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
     let after = testbed.coalloc("show before --json");
     assert_eq!(before, after, "what was confirmed before stands as it was");
     testbed.nobody_crashed();
-    for line in end {
-        testbed.run(line);
+    for command in end {
+        testbed.run_of_the_guide(command);
     }
     testbed.is_gone();
 }

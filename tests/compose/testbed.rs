@@ -3,13 +3,19 @@
 use coalloc_cli::testbed::local::layout::OPERATOR;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::page::{self, PageCommand};
+use crate::process::{self, Outcome};
+
 /// Number of services of ELGL: 13 resource managers, 3 gates and a coordinator.
 const SERVICES: usize = 17;
+
+/// Time limit of each command, far above the slowest: starting all containers on a busy machine.
+const LIMIT: Duration = Duration::from_secs(240);
 
 pub(crate) struct Testbed {
     root: PathBuf,
@@ -23,8 +29,8 @@ pub(crate) struct Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", shown(&self.output("deploy/compose/compose ps -a")));
-            eprintln!("{}", shown(&self.output("deploy/compose/compose logs --tail 20")));
+            eprintln!("{}", self.output("deploy/compose/compose ps -a").shown);
+            eprintln!("{}", self.output("deploy/compose/compose logs --tail 20").shown);
         }
         // After the guide's own `down`, this command has nothing left to do.
         let _ = self.output("deploy/compose/down");
@@ -59,28 +65,16 @@ impl Testbed {
     }
 
     /// The lines that begin with `$ ` in the `sh` blocks of the page, except those that build the image.
-    pub(crate) fn commands_of_the_guide(&self) -> Vec<String> {
-        let page = std::fs::read_to_string(self.root.join("docs/guide/compose.md")).unwrap();
-        let mut inside = false;
-        let mut commands = Vec::new();
-        for line in page.lines() {
-            match line {
-                "```sh" => inside = true,
-                "```" => inside = false,
-                line if inside => {
-                    let command = line.strip_prefix("$ ").expect("sh blocks hold commands only");
-                    commands.push(command.to_owned());
-                }
-                _ => {}
-            }
-        }
-        assert_eq!(commands.first().map(String::as_str), Some("deploy/compose/build"));
-        assert_eq!(commands.last().map(String::as_str), Some("deploy/compose/down"));
+    pub(crate) fn commands_of_the_guide(&self) -> Vec<PageCommand> {
+        let mut commands = page::commands(&self.root.join("docs/guide/compose.md"), "sh");
+        let lines: Vec<&str> = commands.iter().map(|command| command.line.as_str()).collect();
+        assert_eq!(lines.first(), Some(&"deploy/compose/build"));
+        assert_eq!(lines.last(), Some(&"deploy/compose/down"));
         commands.remove(0);
         commands
     }
 
-    fn output(&self, line: &str) -> Output {
+    fn output(&self, line: &str) -> Outcome {
         let program = Path::new(env!("CARGO_BIN_EXE_coalloc"));
         let path = format!(
             "{}:{}",
@@ -96,35 +90,37 @@ impl Testbed {
         for option in ["COALLOC_DELAY", "COALLOC_JITTER", "COALLOC_LOSS", "COALLOC_TESTBED"] {
             shell.env_remove(option);
         }
-        shell.output().unwrap()
+        process::run(shell, LIMIT)
     }
 
-    /// Runs a line of the guide, checks that it ends as its comment says, and returns what it printed.
+    /// Runs a command, checks that it succeeds, and returns what it printed.
     pub(crate) fn run(&self, line: &str) -> String {
-        let (command, comment) = line.split_once('#').unwrap_or((line, ""));
-        let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
+        self.run_of_the_guide(&PageCommand::read(line))
+    }
+
+    /// Runs a command of the guide, checks that it ends as its comment says, and returns what it printed.
+    pub(crate) fn run_of_the_guide(&self, command: &PageCommand) -> String {
+        let PageCommand { line, command, exit } = command;
         if command.starts_with("export ") {
             // The test has its own address.
             return String::new();
         }
-        let began = Instant::now();
-        let output = self.output(command);
-        let shown = shown(&output);
-        assert_eq!(output.status.code(), Some(expected), "$ {line}\n{shown}");
-        println!("{:6.1} s  $ {line}", began.elapsed().as_secs_f64());
-        shown
+        let outcome = self.output(command);
+        assert_eq!(outcome.code, Some(*exit), "$ {line}\n{}", outcome.shown);
+        println!("{:6.1} s  $ {line}", outcome.took.as_secs_f64());
+        outcome.shown
     }
 
     pub(crate) fn coalloc(&self, arguments: &str) -> String {
-        let output = self.output(&format!("coalloc {arguments}"));
-        assert!(output.status.success(), "coalloc {arguments}\n{}", shown(&output));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let outcome = self.output(&format!("coalloc {arguments}"));
+        assert!(outcome.is_success(), "coalloc {arguments}\n{}", outcome.shown);
+        outcome.stdout
     }
 
     /// Runs `coalloc` inside a container; did it succeed?
     pub(crate) fn exec(&self, service: &str, arguments: &str) -> bool {
         let container = self.container(service);
-        self.output(&format!("docker exec {container} /coalloc {arguments}")).status.success()
+        self.output(&format!("docker exec {container} /coalloc {arguments}")).is_success()
     }
 
     /// The container of every service.
@@ -151,9 +147,9 @@ impl Testbed {
     }
 
     fn run_quietly(&self, line: &str) -> String {
-        let output = self.output(line);
-        assert!(output.status.success(), "$ {line}\n{}", shown(&output));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        let outcome = self.output(line);
+        assert!(outcome.is_success(), "$ {line}\n{}", outcome.shown);
+        outcome.stdout.trim().to_owned()
     }
 
     pub(crate) fn services(&self) -> Vec<String> {
@@ -200,11 +196,6 @@ impl Testbed {
             assert_eq!(left, "", "a {what} is left");
         }
     }
-}
-
-fn shown(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Waits for a condition.

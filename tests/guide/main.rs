@@ -6,6 +6,8 @@
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "../page.rs"]
+mod page;
 mod words;
 
 use std::collections::BTreeSet;
@@ -14,6 +16,7 @@ use std::process::{Command, Output};
 
 use coalloc_common::ResourceKind;
 use coalloc_plan::{Named, Solver, TaskPlannerName, WorkflowPlannerName};
+use page::PageCommand;
 
 struct Guide {
     root: PathBuf,
@@ -31,9 +34,8 @@ impl Drop for Guide {
 }
 
 impl Guide {
-    fn run(&mut self, line: &str) {
-        let (command, comment) = line.split_once('#').unwrap_or((line, ""));
-        let expected = comment.trim().strip_prefix("exit ").map_or(0, |code| code.parse().unwrap());
+    fn run(&mut self, page_command: &PageCommand) {
+        let PageCommand { line, command, exit } = page_command;
         // Anywhere else, the folder would stay and disturb the next run.
         assert!(
             !(command.contains("--dir") || command.contains("--out"))
@@ -58,7 +60,7 @@ impl Guide {
         }
         let output = process.output().unwrap();
         let shown = shown(&output);
-        assert_eq!(output.status.code(), Some(expected), "$ {line}\n{shown}");
+        assert_eq!(output.status.code(), Some(*exit), "$ {line}\n{shown}");
         assert!(!shown.trim().is_empty(), "$ {line}: says nothing");
         if let Some((_, rest)) = shown.split_once("export COALLOC_GRC=") {
             self.coordinator = rest.split_whitespace().next().map(str::to_owned);
@@ -92,24 +94,13 @@ fn every_command_of_the_guide_does_what_it_says() {
 }
 
 fn run_page(page: &Path) -> usize {
-    let root = root();
-    let text = std::fs::read_to_string(page).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut guide = Guide { root, folder, coordinator: None };
-    let mut inside = false;
-    let mut commands = 0;
-    for line in text.lines() {
-        match line {
-            "```console" => inside = true,
-            "```" => inside = false,
-            line if inside => {
-                guide.run(line.strip_prefix("$ ").expect("console blocks hold commands only"));
-                commands += 1;
-            }
-            _ => {}
-        }
+    let mut guide = Guide { root: root(), folder, coordinator: None };
+    let commands = page::commands(page, "console");
+    for command in &commands {
+        guide.run(command);
     }
-    commands
+    commands.len()
 }
 
 #[test]

@@ -1,7 +1,12 @@
 //! `coalloc serve`: runs one daemon of the federation in this process.
+//!
+//! With `--wait-for` it first waits for files, so that a daemon can be started before its certificate is issued.
+//!
+//! Left out: what the daemons do (`nrm`, `crm`, `grc`).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use coalloc_net::telemetry::LogFormat;
@@ -20,6 +25,10 @@ pub struct ServeArgs {
     /// Format of the log lines
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormatArg,
+    /// Before anything else, wait until this file is there, like the certificate.pem of the daemon's identity; may be
+    /// repeated
+    #[arg(long = "wait-for", value_name = "FILE")]
+    awaited: Vec<PathBuf>,
     /// Stop when the process that started this one dies (used by `coalloc demo`)
     #[arg(long, hide = true)]
     with_parent: Option<i32>,
@@ -69,7 +78,45 @@ pub fn run(args: &ServeArgs) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    start(args.kind, &args.config, log)
+    match wait_for(&args.awaited) {
+        Ok(true) => start(args.kind, &args.config, log),
+        // It was told to stop.
+        Ok(false) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: no runtime could be started: {error}");
+            ExitCode::from(coalloc_net::daemon::EXIT_FAILURE)
+        }
+    }
+}
+
+/// How often a daemon looks whether a file that it waits for is there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Waits until all files are there; false if SIGTERM or Ctrl-C came first.
+///
+/// # Errors
+/// When the system gives no runtime.
+fn wait_for(files: &[PathBuf]) -> std::io::Result<bool> {
+    if files.iter().all(|file| file.exists()) {
+        return Ok(true);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = coalloc_net::server::stop_signal();
+        tokio::pin!(stop);
+        for file in files {
+            if !file.exists() {
+                eprintln!("waiting until {} is there", file.display());
+            }
+            while !file.exists() {
+                tokio::select! {
+                    () = &mut stop => return Ok(false),
+                    () = tokio::time::sleep(LOOK) => {}
+                }
+            }
+        }
+        Ok(true)
+    })
 }
 
 /// Asks the system to send SIGTERM when the parent dies, where the system can; returns false if the parent
@@ -92,5 +139,27 @@ fn start(kind: Kind, config: &Path, log: LogFormat) -> ExitCode {
         Kind::Nrm => coalloc_nrm::run(config, log),
         Kind::Crm => coalloc_crm::run(config, log),
         Kind::Grc => coalloc_grc::run(config, log),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_until_every_file_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["first", "second"].map(|name| folder.path().join(name));
+        assert!(wait_for(&[]).unwrap());
+        let waiting = {
+            let files = files.clone();
+            std::thread::spawn(move || wait_for(&files).unwrap())
+        };
+        std::fs::write(&files[1], "").unwrap();
+        // However long this thread takes, the other one must not have ended: the first file is not there.
+        assert!(!waiting.is_finished());
+        std::fs::write(&files[0], "").unwrap();
+        assert!(waiting.join().unwrap());
+        assert!(wait_for(&files).unwrap());
     }
 }
