@@ -277,13 +277,15 @@ fn renew(args: &RenewArgs, now: SystemTime) -> Result<Answer, Failure> {
     authority.save(&args.ca, now)?;
     folder.write(&issued, &[authority.trusted()])?;
     let until = authority::time_of(validity.not_after);
+    let known = authority.records().iter().find(|record| record.serial == old.serial);
+    let old = match known.and_then(|record| record.revoked) {
+        Some(at) => format!("The old one, {}, was revoked at {at}.", old.serial),
+        None => format!("The old one, {}, is valid until {}.", old.serial, old.not_after),
+    };
     Ok(Answer::done(format!(
-        "{}: a new certificate of {identity}\n  serial   {}\n  until    {until}\n\
-         The old one, {}, is valid until {}.\n",
+        "{}: a new certificate of {identity}\n  serial   {}\n  until    {until}\n{old}\n",
         args.folder.display(),
         issued.serial,
-        old.serial,
-        old.not_after,
     )))
 }
 

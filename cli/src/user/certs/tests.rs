@@ -156,11 +156,14 @@ fn a_renewed_identity_is_the_same_with_another_serial_number_and_key() {
     assert!(text.contains(&format!("The old one, {}, is valid until", old.serial)), "{text}");
     let (after, new) = owner();
     assert_eq!(before, after);
+    folder.run("revoke --ca @/ca @/grc");
+    let again = folder.run("renew --ca @/ca @/grc --days 90");
+    assert!(again.contains(&format!("The old one, {}, was revoked at", new.serial)), "{again}");
     assert!(old.serial != new.serial && key != folder.read("grc/key.pem"));
     let shown = folder.run("show @/grc");
     assert!(shown.contains("ends in 89 days") || shown.contains("ends in 90 days"), "{shown}");
     assert!(shown.contains("north.example: 1 authority until 20"), "{shown}");
-    assert!(shown.contains(", 1 revoked\n"), "{shown}");
+    assert!(shown.contains(", 2 revoked\n"), "{shown}");
     assert!(shown.contains("south.example: 1 authority until 20"), "{shown}");
     assert!(shown.contains(", no list of what is revoked\n"), "{shown}");
     assert!(!shown.contains("PROBLEM") && !shown.contains("warning"), "{shown}");
