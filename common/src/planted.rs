@@ -107,13 +107,19 @@ pub enum Bug {
     ReportUnrecorded,
     /// A hold counts towards its quota only when it is booked, so that nobody is ever refused.
     HoldsUncounted,
+    /// The row of one method is missing, and what has no row is allowed to everybody.
+    MissingRow,
+    /// A coordinator may speak for another one whose name begins with its own.
+    PrefixComparison,
+    /// A denial is given after the core has taken the message.
+    CheckAfterEffect,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 48] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -158,6 +164,9 @@ impl Bug {
         Self::TransferTooEarly,
         Self::ReportUnrecorded,
         Self::HoldsUncounted,
+        Self::MissingRow,
+        Self::PrefixComparison,
+        Self::CheckAfterEffect,
         Self::Canary,
     ];
 
@@ -229,6 +238,13 @@ impl Bug {
             Self::HoldsUncounted => {
                 ("RM", "counts a hold towards its quota only when it is booked")
             }
+            Self::MissingRow => {
+                ("matrix", "has no row for GiveUp, and allows what has no row to everybody")
+            }
+            Self::PrefixComparison => {
+                ("caller", "lets a coordinator speak for one whose name begins with its own")
+            }
+            Self::CheckAfterEffect => ("shell", "denies a message when its core has taken it"),
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }

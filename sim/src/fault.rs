@@ -10,9 +10,9 @@
 //! coalloc sim fault --seed 17 --log       one seed, with its transcript
 //! ```
 //!
-//! One seed decides everything: the kind of world ([`Kind`]), who has an identity ([`Proof`]), [`topology`], [`workload`], [`workflows`],
-//! [`accidents`], and, from the same random stream, what happens to every packet. Seeds that found something are kept in
-//! [`corpus`].
+//! One seed decides everything: the kind of world ([`Kind`]), what is proven of who sends a message, [`topology`],
+//! [`workload`], [`workflows`], [`accidents`], and, from the same random stream, what happens to every packet.
+//! Seeds that found something are kept in [`corpus`].
 
 mod accidents;
 pub mod corpus;
@@ -33,9 +33,9 @@ use crate::world::{Trace, World};
 /// of [`topology`], [`workload`], [`workflows`] or [`accidents`], or of where the world draws random numbers. Version 1 was
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
 /// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
-/// workflows. Version 7 has identities, and rogues with a stolen key. An entry of the [`corpus`] stays under the version that found
-/// it, because its seed means another world under any other version. So raising the version ends the replay
-/// of all entries before it.
+/// workflows. Version 7 has identities, and rogues with a stolen key. An entry of the [`corpus`] stays under the
+/// version that found it, because its seed means another world under any other version. So raising the version
+/// ends the replay of all entries before it.
 pub const GENERATOR: u32 = 7;
 
 /// What kind of world a seed makes.
@@ -189,8 +189,8 @@ const BACK_US: i64 = 60 * SECOND;
 const REST_US: i64 = 240 * SECOND;
 /// The same where nobody may be able to decide, so that holds end only by their expiry: a ledger that knows
 /// of them is gone (F11), or is that of a coordinator with the same name (F10), or an RM has answered falsely
-/// (F7), or somebody who decides nothing has held in a coordinator's name (F14). The last of these holds begins when the last late Hold arrives, which may be long after faults have
-/// stopped.
+/// (F7), or a rogue has held in a coordinator's name (F14). The last of these holds begins when the last late Hold
+/// arrives, which may be long after faults have stopped.
 const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 
 /// Runs the world of one seed from its beginning until it is at rest.
@@ -269,8 +269,8 @@ mod tests {
     use super::*;
 
     /// Nobody is denied what is its own, so identities change nothing without a rogue. Only a liar
-    /// that is no member (F7), a coordinator that a configuration leaves out (F12), and a meddler that nobody knows (F13) are
-    /// denied before the core would deny them.
+    /// that is no member (F7), a coordinator that a configuration leaves out (F12), and a meddler that nobody knows
+    /// (F13) are denied before the core would deny them.
     #[test]
     fn without_a_rogue_a_world_is_the_same_with_and_without_identities() {
         let counts = |seed, proof| run_with(None, proof, seed, Trace::Off).unwrap();

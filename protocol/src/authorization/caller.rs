@@ -5,6 +5,7 @@
 //!
 //! Left out: how the caller has proven who it is. Source: docs/adr/0042-identity.md.
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, UserName};
 
 use super::matrix::{Parties, row};
@@ -123,6 +124,9 @@ impl CallerFacts {
         if self.is_unjudged() {
             return Ok(());
         }
+        if planted::is(Bug::MissingRow) && path.ends_with("/GiveUp") {
+            return Ok(());
+        }
         let Some(parties) = row(path) else {
             return Err(Denial::NoRow(path.chars().take(PATH_SHOWN_MAX).collect()));
         };
@@ -172,6 +176,11 @@ impl CallerFacts {
     /// For any other caller. `field` is the field that names the coordinator.
     pub fn check_is_coordinator(&self, field: &str, name: &CoordinatorName) -> Result<(), Denial> {
         if self.is_unjudged() || self.coordinator.as_ref() == Some(name) {
+            return Ok(());
+        }
+        if planted::is(Bug::PrefixComparison)
+            && self.coordinator.as_ref().is_some_and(|own| name.as_str().starts_with(own.as_str()))
+        {
             return Ok(());
         }
         let (field, name) = (field.to_owned(), name.as_str().to_owned());

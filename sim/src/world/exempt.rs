@@ -1,6 +1,6 @@
 //! What cannot be promised where an old disk was put back (F11), or where a resource manager lies (F7) or has
-//! its configuration changed (F12), or where somebody has stolen a key (F14). The checks leave out exactly this, and require of everything else what
-//! they require without such faults.
+//! its configuration changed (F12), or where somebody has stolen a key (F14). The checks leave out exactly this,
+//! and require of everything else what they require without such faults.
 //!
 //! **F11.** A disk that was put back has lost its last records. Every reservation that one of them was about
 //! is *lost*, and with it everything that belongs to it at parent and child coordinators. The users of a lost
@@ -23,10 +23,11 @@
 //! one-way booking: it stays, without an owner, until somebody compares. The exemption covers what the RM has
 //! in this way of a transaction whose end it denied.
 //!
-//! **F14.** Whoever has a coordinator's key is that coordinator to everybody. A reservation of which a rogue's message was
-//! taken in that name is lost like one of which a disk has lost a record, with everything that belongs to it at parent and
-//! child coordinators. In addition its transactions may be held without an intent and booked without a decision. The
-//! other reservations of the same coordinator, and those of all others, owe everything.
+//! **F14.** Whoever has a coordinator's key is that coordinator to everybody. If a rogue's message about a
+//! reservation was taken in that name, the reservation is lost like one of which a disk has lost a record, with
+//! everything that belongs to it at parent and child coordinators. In addition its transactions may be held without
+//! an intent, and booked or aborted without a decision. The other reservations of the same coordinator, and those of
+//! all others, owe everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +97,7 @@ impl Exempt {
         }
     }
 
-    /// Somebody with a stolen key has sent a message about a transaction of the key's coordinator, and it was taken (F14).
+    /// A message with a stolen key, about a transaction of the key's coordinator, was taken (F14).
     pub fn steal(&mut self, txn: &TransactionId) {
         let id = reservation(txn.as_str()).to_owned();
         let root = self.root(&id).to_owned();

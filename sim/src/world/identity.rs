@@ -8,11 +8,12 @@
 //!
 //! In a world without identities all messages come in plain text, and nothing is judged.
 //!
-//! Left out: certificates and connections, which `tests/federation/identity` has; whoever steals a key ([`rogue`](super::rogue)).
-//! Source: docs/adr/0042-identity.md.
+//! Left out: certificates and connections, which `tests/federation/identity` has; whoever steals a key
+//! ([`rogue`](super::rogue)). Source: docs/adr/0042-identity.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     CoordinatorName, Identity, ReservationId, RmName, Role, TrustDomain, UserName,
 };
@@ -205,7 +206,7 @@ impl World {
 
     /// Does the core take a message that was judged like this?
     pub(super) fn takes(judgement: &Result<(), Denial>) -> bool {
-        judgement.is_ok()
+        judgement.is_ok() || planted::is(Bug::CheckAfterEffect)
     }
 
     /// A node has denied an honest coordinator's message. It may do so only while its configuration leaves that
