@@ -16,7 +16,9 @@ pub mod roster;
 use std::fmt;
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Identity, InvalidField, RmName, TransactionId, UserName};
+use coalloc_common::{
+    CoordinatorName, Identity, InvalidField, Requester, RmName, TransactionId, UserName,
+};
 use coalloc_ledger::tip::hex;
 use coalloc_protocol::{Causer, ProvenPeer};
 use tonic::{Request, Status};
@@ -230,6 +232,17 @@ impl Caller {
             return Ok(());
         }
         self.check_is_coordinator(field, name)
+    }
+
+    /// Whose service level counts for what this caller is shown. Operators and auditors see all, and in plain text
+    /// nobody knows which coordinator it is.
+    #[must_use]
+    pub fn requester(&self) -> Requester {
+        match &self.0.coordinator {
+            Some(own) => Requester::Coordinator(own.clone()),
+            None if self.is(Party::Operator) || self.is(Party::Auditor) => Requester::Staff,
+            None => Requester::Unknown,
+        }
     }
 
     /// Checks that a transaction which a query would replace is one of the caller's own, if the caller is a

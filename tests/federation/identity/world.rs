@@ -49,6 +49,11 @@ fn role_of(daemon: &str) -> (&'static str, Role) {
 
 impl TlsWorld {
     pub(super) async fn start() -> Self {
+        Self::start_with(|_, text| text).await
+    }
+
+    /// Starts the daemons with configurations that `edit` makes of the usual ones, by the name of the daemon.
+    pub(super) async fn start_with(edit: impl Fn(&str, String) -> String) -> Self {
         let now = SystemTime::now();
         let authority = |name: &str| {
             let domain = TrustDomain::parse("domain", name).unwrap();
@@ -62,6 +67,9 @@ impl TlsWorld {
             let (domain, role) = role_of(name);
             world.issue(&identity(domain, role, name), name);
             world.configure(name);
+            let path = world.federation.dir.path().join(format!("{name}.yaml"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(path, edit(name, text)).unwrap();
         }
         for name in daemons {
             world.federation.spawn(name);
