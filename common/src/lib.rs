@@ -54,6 +54,7 @@ pub use profile::Profile;
 pub use refusal::{Bottleneck, BottleneckKind, NsiError, Reason, Refusal};
 pub use request::{CoAllocation, LinkDemand, SiteDemand, Timing};
 pub use segment::Segment;
+pub use service_level::{CoordinatorLevels, Requester, ServiceLevels};
 pub use time::{BootTime, Now, Span, Time, Window};
 pub use topology::{EdgeIndex, Topology, VertexIndex};
 pub use vector::{AvailabilityVector, Slot, SlotGrid};

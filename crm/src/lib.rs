@@ -36,7 +36,7 @@ fn parse(document: &Document<v1::CrmFile>) -> Result<RmConfig, InvalidField> {
     };
     let policy = message.policy.as_ref();
     RmConfig::new(Kind::Crm, daemon, inventory, &message.coordinators, policy)?
-        .with_levels(&message.service_levels)?
+        .with_levels(&message.service_levels, &message.coordinator_levels)?
         .with_quotas(message.quotas.as_ref())?
         .with_profiles(message.profiles.as_ref())
 }

@@ -55,7 +55,7 @@ fn participant(rm: usize) -> Participant {
         kinds: coalloc_common::ResourceKind::Bandwidth.into(),
         coordinators: [coalloc_common::CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
-        levels: std::collections::BTreeMap::new(),
+        levels: coalloc_common::ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

@@ -20,7 +20,7 @@ pub mod roster;
 use std::fmt;
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Identity, TransactionId, UserName};
+use coalloc_common::{CoordinatorName, Identity, Requester, TransactionId, UserName};
 use coalloc_ledger::tip::hex;
 use coalloc_protocol::authorization::{CallerFacts, Denial};
 use coalloc_protocol::message::MessageKind;
@@ -195,6 +195,13 @@ impl Caller {
         name: &CoordinatorName,
     ) -> Result<(), Status> {
         self.judged(self.0.facts.check_sends(kind, field, name))
+    }
+
+    /// Whose service level counts for what this caller is shown. Operators and auditors see all, and in plain text
+    /// nobody knows which coordinator it is.
+    #[must_use]
+    pub fn requester(&self) -> Requester {
+        self.0.facts.requester()
     }
 
     /// Checks that a transaction which a query would replace is one of the caller's own, if the caller is a

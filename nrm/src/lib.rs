@@ -47,7 +47,7 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     };
     let policy = message.policy.as_ref();
     let config = RmConfig::new(Kind::Nrm, daemon, inventory, &message.coordinators, policy)?
-        .with_levels(&message.service_levels)?
+        .with_levels(&message.service_levels, &message.coordinator_levels)?
         .with_quotas(message.quotas.as_ref())?
         .with_profiles(message.profiles.as_ref())?;
     Ok(config.with_inside(inside))

@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, ResourceId, ResourceKind, RmName, Segment, Span, Time,
-    TransactionId, UserName, Window, limits,
+    Amount, BootTime, CoordinatorName, Now, ResourceId, ResourceKind, RmName, Segment,
+    ServiceLevels, Span, Time, TransactionId, UserName, Window, limits,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{HoldOrder, Token};
@@ -68,7 +68,7 @@ fn booked(by_server: bool) -> Participant {
         kinds: ResourceKind::Cpus.into(),
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
-        levels: BTreeMap::new(),
+        levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: servers.into_iter().collect(),

@@ -54,6 +54,8 @@ pub mod footprint;
 mod inner;
 mod input;
 mod kept;
+#[cfg(test)]
+mod level_tests;
 mod overlap;
 #[cfg(test)]
 mod overlapping_tests;

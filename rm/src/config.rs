@@ -13,7 +13,7 @@ use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Duplex;
 use coalloc_common::{
     Amount, CoordinatorName, DomainName, InvalidField, ResourceId, ResourceKind, ResourceKinds,
-    RmName, Role, Span, Topology, UserName, limits,
+    RmName, Role, ServiceLevels, Span, Topology, limits,
 };
 use coalloc_net::client::Destination;
 use coalloc_net::convert::{
@@ -110,9 +110,8 @@ pub struct RmConfig {
     pub coordinators: BTreeMap<CoordinatorName, Destination>,
     /// How long holds last, and the horizon.
     pub policy: HoldPolicy,
-    /// Percent of what is free that each user may take. A user who is not listed may take the smallest of
-    /// these shares.
-    pub levels: BTreeMap<UserName, u32>,
+    /// The share of what is free that each user of each coordinator may take.
+    pub levels: ServiceLevels,
     /// How much each coordinator and each of its users may hold at a time.
     pub quotas: HoldQuotas,
     /// The by-server sites of a CRM.
@@ -176,7 +175,7 @@ impl RmConfig {
             kinds,
             coordinators,
             policy,
-            levels: BTreeMap::new(),
+            levels: ServiceLevels::default(),
             quotas,
             inside: None,
             servers,
@@ -219,12 +218,16 @@ impl RmConfig {
         Ok(self)
     }
 
-    /// This configuration with service levels (Takefusa 2010, section 3.4, option C).
+    /// This configuration with service levels of users, and with levels of coordinators.
     ///
     /// # Errors
     /// [`InvalidField`] with the path of the field in the configuration file.
-    pub fn with_levels(mut self, levels: &[v1::ServiceLevel]) -> Result<Self, InvalidField> {
-        self.levels = service_levels("service_levels", levels)?;
+    pub fn with_levels(
+        mut self,
+        users: &[v1::ServiceLevel],
+        coordinators: &[v1::CoordinatorLevels],
+    ) -> Result<Self, InvalidField> {
+        self.levels = service_levels("", users, coordinators, self.coordinators.keys())?;
         Ok(self)
     }
 

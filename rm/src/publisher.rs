@@ -17,8 +17,9 @@
 //! off the ring gets a snapshot. One that reads nothing for [`limits::WATCH_STALL_MAX`] loses its place.
 //!
 //! A revision is a number of records, so a subscriber can go on from its revision after a restart. An epoch
-//! stands for the ledger (which gets another identity when a restored copy of it is accepted) and for the
-//! inventory. What is read in several slices may be newer than the revision that it is sent under; the next
+//! stands for the ledger (which gets another identity when a restored copy of it is accepted), for the
+//! inventory and for the levels of coordinators. A coordinator is shown the share of what is free that its best level
+//! allows. What is read in several slices may be newer than the revision that it is sent under; the next
 //! delta then repeats everything that changed since that revision. A delta in several pieces is sent as
 //! facts, with a delta as the last piece.
 //!
@@ -30,13 +31,15 @@ mod delayed_sender;
 
 use std::sync::Arc;
 
-use coalloc_common::{CoordinatorName, Now, ResourceId, Segment, Span, Time, limits};
+use coalloc_common::{
+    CoordinatorName, Now, Requester, ResourceId, Segment, ServiceLevels, Span, Time, limits,
+};
 use coalloc_net::authorization::Caller;
 use coalloc_net::watch::{Watch, WatcherSlot};
 use coalloc_net::{convert, metrics, status};
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{Disclosure, Participant};
-use coalloc_protocol::update::{DueUpdate, Strategy, Subscription, Update, UpdateKind};
+use coalloc_protocol::update::{DueUpdate, Part, Strategy, Subscription, Update, UpdateKind};
 use prost::Message as _;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until};
@@ -57,6 +60,7 @@ pub struct Publisher {
 #[derive(Debug)]
 struct PublisherConfig {
     profiles: Profiles,
+    levels: ServiceLevels,
     epoch: u64,
     resources: Vec<ResourceId>,
 }
@@ -67,10 +71,17 @@ impl Publisher {
     pub fn new(handle: Handle, config: &RmConfig, ledger_id: &str) -> Self {
         let told = PublisherConfig {
             profiles: config.profiles.clone(),
+            levels: config.levels.clone(),
             epoch: epoch(config, ledger_id),
             resources: config.resources.iter().map(|(resource, _)| resource.clone()).collect(),
         };
         Self { handle, told: Arc::new(told) }
+    }
+
+    /// The share of what is free that a coordinator may know, in percent.
+    #[must_use]
+    pub fn best(&self, coordinator: &CoordinatorName) -> u32 {
+        self.told.levels.best(&Requester::Coordinator(coordinator.clone()))
     }
 
     /// Whether this coordinator has the permission to watch profiles.
@@ -119,6 +130,7 @@ impl Publisher {
         let (way, stream) = DelayedSender::new(policy.delay, following.last_status());
         let teller = SubscriberTask {
             publisher: self.clone(),
+            best: self.best(&coordinator),
             following,
             // Every change, whatever the strategy: a subscriber that returns gets what it missed at once.
             subscription: Subscription::new(Strategy::EveryChange, resumed, self.handle.now().boot),
@@ -133,14 +145,19 @@ impl Publisher {
         Ok(stream)
     }
 
-    /// What is free now over the windows of these segments, as facts, at most as much as fits in one update.
-    /// `None` when the participant is too busy or stopping: an answer to Hold does not wait for this.
-    pub async fn fresh(&self, segments: Vec<Segment>) -> Option<v1::ProfileUpdate> {
+    /// What is free now over the windows of these segments, as facts for a coordinator, at most as much as fits in one
+    /// update. `None` when the participant is too busy or stopping: an answer to Hold does not wait for this.
+    pub async fn fresh(
+        &self,
+        coordinator: &CoordinatorName,
+        segments: Vec<Segment>,
+    ) -> Option<v1::ProfileUpdate> {
         let (epoch, at) = (self.told.epoch, self.handle.now().wall);
+        let best = self.best(coordinator);
         let look = move |participant: &Participant| {
             let mut around = participant.around(&segments);
             participant.disclose(&mut around);
-            let (revision, parts) = (participant.changes().revision(), around.take());
+            let (revision, parts) = (participant.changes().revision(), shown(around.take(), best));
             Update { epoch, kind: UpdateKind::Facts, revision, at, parts }
         };
         let update = convert::update_to_wire(&self.handle.read(look).await.ok()?);
@@ -149,7 +166,12 @@ impl Publisher {
     }
 }
 
-/// The epoch, which stands for a ledger and an inventory: 64 bits of a hash, so two are equal by accident
+/// Parts as somebody is shown them who may know a share of what is free, in percent.
+fn shown(parts: Vec<Part>, best: u32) -> Vec<Part> {
+    parts.into_iter().map(|part| part.at_most(best)).collect()
+}
+
+/// The epoch, which stands for a ledger and an inventory, and for the levels of coordinators: 64 bits of a hash, so two are equal by accident
 /// once in 10^19 times. It is never 0, which on the wire means that there is none.
 fn epoch(config: &RmConfig, ledger_id: &str) -> u64 {
     let mut hash = Sha256::new();
@@ -166,6 +188,11 @@ fn epoch(config: &RmConfig, ledger_id: &str) -> u64 {
     if let Some(inner) = &config.inner {
         add(&inner.encode_to_vec());
         config.description.paths.iter().for_each(|path| add(&path.encode_to_vec()));
+    }
+    // A coordinator whose level changes needs a new picture.
+    for (coordinator, of) in &config.levels.coordinators {
+        add(coordinator.as_str().as_bytes());
+        add(&of.best.to_be_bytes());
     }
     let digest = hash.finalize();
     let mut first = [0; 8];
@@ -199,6 +226,8 @@ impl Drop for SubscriberGuard {
 /// One running subscriber.
 struct SubscriberTask {
     publisher: Publisher,
+    /// The share of what is free that the subscriber may know, in percent.
+    best: u32,
     following: WatcherSlot,
     subscription: Subscription,
     /// The strategy that counts after the first update.
@@ -316,7 +345,7 @@ impl SubscriberTask {
                     })
                     .await?;
             }
-            let (parts, more) = (disclosure.take(), !disclosure.is_read());
+            let (parts, more) = (shown(disclosure.take(), self.best), !disclosure.is_read());
             let kind = match from {
                 None => UpdateKind::Snapshot { resources: std::mem::take(&mut resources), more },
                 Some(_) if more => UpdateKind::Facts,

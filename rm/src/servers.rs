@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::servers::IdlePeriod;
+use coalloc_common::service_level::share_of_count;
 use coalloc_common::{CoordinatorName, InvalidField, ResourceId, Time, Window, limits};
 use coalloc_net::convert::{declared_servers, property_from_wire, time_to_wire, window_from_wire};
 use coalloc_net::status;
@@ -89,7 +90,8 @@ impl ServerCatalog {
         Self(sites.iter().filter_map(site).collect())
     }
 
-    /// Answers a search of the servers of one site, or of all.
+    /// Answers a search of the servers of one site, or of all. Of the idle servers of each site, whichever properties
+    /// they have, the search knows the first ones only: `best` percent of them.
     ///
     /// # Errors
     /// NOT_FOUND when the site is unknown or not by-server, INVALID_ARGUMENT when the page token is that of no
@@ -98,6 +100,7 @@ impl ServerCatalog {
         &self,
         handle: &Handle,
         site: &str,
+        best: u32,
         search: ServerSearch,
     ) -> Result<v1::FindServersResponse, Status> {
         let asked = |one: &&CatalogSite| site.is_empty() || one.name.as_str() == site;
@@ -118,7 +121,8 @@ impl ServerCatalog {
                 let idle = core.idle_servers(&name, window).into_iter().flatten();
                 idle.map(|server| (server.name.clone(), server.period)).collect()
             };
-            let idle = handle.read(look).await?;
+            let mut idle = handle.read(look).await?;
+            idle.truncate(share_of_count(best, idle.len()));
             let mut found: Vec<v1::IdleServer> = idle
                 .into_iter()
                 .filter_map(|(name, period)| site.idle_server(&name, period, &search))

@@ -5,7 +5,8 @@
 
 use std::ops::Bound;
 
-use coalloc_common::{Now, Span, TransactionId, limits};
+use coalloc_common::service_level::WHOLE;
+use coalloc_common::{Now, Requester, Span, TransactionId, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::resource_manager::{
     AvailabilityQuery, BookingPage, Comparison, ListFilter, TransactionCall,
@@ -79,7 +80,9 @@ impl ResourceManager for RmService {
             caller.check_is_coordinator("coordinator", &search.coordinator)?;
         }
         self.publisher.check_may_watch(&search.coordinator)?;
-        Ok(Response::new(self.servers.search(&self.handle, &wire.site, search).await?))
+        let best = self.publisher.best(&search.coordinator);
+        let best = if caller.requester() == Requester::Staff { WHOLE } else { best };
+        Ok(Response::new(self.servers.search(&self.handle, &wire.site, best, search).await?))
     }
 
     async fn watch_bookings(
@@ -104,8 +107,9 @@ impl ResourceManager for RmService {
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let AvailabilityQuery { frames, user, replaces } =
             AvailabilityQuery::read(request.get_ref())?;
-        Caller::of_request(&request)?.check_replaces(replaces.as_ref())?;
-        let mut question = Question::new(frames, user, replaces);
+        let caller = Caller::of_request(&request)?;
+        caller.check_replaces(replaces.as_ref())?;
+        let mut question = Question::new(frames, user, replaces).of(caller.requester());
         // Almost every query is answered in one slice. Between two slices of a longer one, the protocol goes
         // on.
         while !question.is_answered() {
@@ -135,12 +139,12 @@ impl ResourceManager for RmService {
         let call = self.call(&caller, MessageKind::Hold, meant, txn, by)?;
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
         let watches = self.publisher.may_watch(&order.coordinator);
-        let segments = watches.then(|| order.segments.clone());
+        let watcher = watches.then(|| (order.coordinator.clone(), order.segments.clone()));
         let hold = |token| ParticipantInput::Hold { order, token };
         let answer = self.handle.call(&caller.causer(), hold).await?;
         let answer = call.hold_answer(answer)?;
-        let fresh = match segments {
-            Some(segments) => self.publisher.fresh(segments).await,
+        let fresh = match watcher {
+            Some((coordinator, segments)) => self.publisher.fresh(&coordinator, segments).await,
             None => None,
         };
         Ok(Response::new(v1::HoldResponse { answer: Some(answer), fresh }))

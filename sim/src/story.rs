@@ -50,8 +50,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    Amount, CoordinatorName, RequestId, ResourceId, ResourceKind, RmName, Segment, Span, Window,
-    limits,
+    Amount, CoordinatorName, RequestId, ResourceId, ResourceKind, RmName, Segment, ServiceLevels,
+    Span, Window, limits,
 };
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig, ParentConfig};
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig, Phase};
@@ -288,7 +288,7 @@ impl ScriptRunner {
             resources,
             coordinators: self.coordinators.iter().cloned().collect(),
             policy,
-            levels: BTreeMap::new(),
+            levels: ServiceLevels::default(),
             quotas,
             inside: None,
             servers: BTreeMap::new(),

@@ -45,7 +45,7 @@ fn make(seed: u64) -> Result<World, String> {
                 hard: Span::from_secs(10 + 10 * (seed % 3) as i64),
                 horizon: limits::HORIZON_DEFAULT,
             },
-            levels: BTreeMap::new(),
+            levels: coalloc_common::ServiceLevels::default(),
             quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),

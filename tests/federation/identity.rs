@@ -6,6 +6,7 @@
 mod causers;
 mod dropped;
 mod ending;
+mod levels;
 mod others;
 mod quotas;
 mod rogue;

@@ -306,6 +306,38 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_parent_sees_and_takes_no_more_than_its_best_level_whichever_user_it_claims() {
+    let levels = "{}, service_levels: [{name: staff, share_percent: 100, users: [alice]}, \
+                  {name: guests, share_percent: 10, users: [eve]}], \
+                  coordinator_levels: [{name: grc, best_percent: 40}]";
+    let tree = start(levels).await;
+    let free = |user: &'static str| {
+        let window = hold("grc-t-90/1", 1).segments[0].window.unwrap();
+        let (frames, user) = (vec![window], user.to_owned());
+        let request = v1::QueryAvailabilityRequest { frames, user, replaces: String::new() };
+        let mut rm = tree.rm("grc-1");
+        async move { rm.query_availability(request).await.unwrap().into_inner().frames[0].free.clone() }
+    };
+    assert_eq!(free("alice").await, [40, 400 * MBIT]);
+    assert_eq!(free("eve").await, [10, 100 * MBIT]);
+    let by =
+        |user: &str, order: v1::HoldRequest| v1::HoldRequest { user: user.to_owned(), ..order };
+    for amount in [41, 100] {
+        let id = format!("grc-t-{amount}/1");
+        let refusal = refused(&tree, by("alice", order(&id, &[("A", amount)]))).await;
+        assert_eq!(refusal.reason(), v1::Reason::InsufficientCapacity, "{refusal:?}");
+        assert_eq!((refusal.requested, refusal.available), (Some(amount), Some(40)));
+        assert!(refusal.detail.contains("40 CPUs of the requested"), "{refusal:?}");
+    }
+    let refusal = refused(&tree, by("eve", order("grc-t-42/1", &[("A", 11)]))).await;
+    assert_eq!(refusal.reason(), v1::Reason::ServiceLevel, "{refusal:?}");
+    assert_eq!(refusal.available, Some(10));
+    held(&tree, by("alice", order("grc-t-43/1", &[("A", 40), ("grc-1:A--X", 400 * MBIT)]))).await;
+    assert_eq!(commit(&tree, "grc-t-43/1").await, None);
+    assert_eq!(free("alice").await[0], 24);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_watches_hears_of_promises_as_of_an_rms_bookings() {
     let tree = start("{}").await;
     let request = v1::WatchBookingsRequest { resume_token: "0".to_owned() };

@@ -221,7 +221,8 @@ impl ResourceManager for ParentService {
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
         let AvailabilityQuery { frames, user, replaces } =
             AvailabilityQuery::read(request.get_ref())?;
-        Caller::of_request(&request)?.check_replaces(replaces.as_ref())?;
+        let caller = Caller::of_request(&request)?;
+        caller.check_replaces(replaces.as_ref())?;
         let standing = match &replaces {
             // A transaction that is not booked here frees nothing.
             Some(old) => self.standing(old).await?.unwrap_or_default(),
@@ -233,7 +234,7 @@ impl ResourceManager for ParentService {
         let inside = standing.transaction.as_ref();
         let picture =
             availability::query(federation, &shown.snapshot, &frames, &user, inside).await;
-        let share = self.share(&user);
+        let share = self.level(&caller.requester(), &user).share;
         let frame = |(view, change): (&FrameView, &Option<Time>)| {
             let window = view.window;
             let open = window.start() >= first && window.end() <= last;

@@ -69,6 +69,39 @@ impl ServerSearch {
         Ok(Self { query, limit: limit as usize })
     }
 
+    /// The same search for all idle servers of its sites, whichever properties they have and however many they are.
+    pub(crate) fn of_all(&self) -> Self {
+        let query = v1::FindServersRequest {
+            at_least: 0,
+            properties: Vec::new(),
+            page_size: Some(limits::PAGE_MAX),
+            ..self.query.clone()
+        };
+        Self { query, limit: usize::MAX }
+    }
+
+    /// What this search finds among servers that were found by [`of_all`](Self::of_all), on the page with those that are
+    /// `on_page` or behind.
+    pub(crate) fn select(
+        &self,
+        all: FoundServers,
+        on_page: impl Fn(&v1::IdleServer) -> bool,
+    ) -> FoundServers {
+        let has_all = |server: &v1::IdleServer| {
+            self.query.properties.iter().all(|property| server.properties.contains(property))
+        };
+        let mut servers: Vec<v1::IdleServer> = all.servers.into_iter().filter(has_all).collect();
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for server in &servers {
+            *counts.entry(server.site.clone()).or_default() += 1;
+        }
+        servers.retain(|server| counts.get(&server.site) >= Some(&self.query.at_least));
+        servers.retain(on_page);
+        let more = servers.len() > self.limit;
+        servers.truncate(self.limit);
+        FoundServers { servers, more, ..all }
+    }
+
     /// The resource managers that have the sites of the search.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    CoordinatorName, DomainName, InvalidField, Role, Span, UserName, VertexName, limits,
+    CoordinatorName, DomainName, InvalidField, Role, ServiceLevels, Span, VertexName, limits,
 };
 use coalloc_net::client::Destination;
 use coalloc_net::convert::{service_levels, span_from_wire};
@@ -26,9 +26,8 @@ pub struct ParentSettings {
     pub hard: Span,
     /// How far ahead this GRC accepts reservations of its parents.
     pub horizon: Span,
-    /// Percent of what is free that each user may take. A user who is not in this map gets the lowest of these shares;
-    /// if the map is empty, every user may take all of it.
-    pub levels: BTreeMap<UserName, u32>,
+    /// The share of what is free that each user of each parent may take.
+    pub levels: ServiceLevels,
 }
 
 impl ParentSettings {
@@ -58,14 +57,21 @@ impl ParentSettings {
         let hard = span("hold_hard", &policy.hold_hard, or, low, high)?;
         let (low, high) = (Span::from_secs(3_600), limits::HORIZON_MAX);
         let horizon = span("horizon", &policy.horizon, limits::HORIZON_DEFAULT, low, high)?;
+        let coordinators = coordinators(security, own, &wire.coordinators)?;
+        let levels = service_levels(
+            "upward.",
+            &wire.service_levels,
+            &wire.coordinator_levels,
+            coordinators.keys(),
+        )?;
         Ok(Self {
             domain: DomainName::parse("upward.domain", &wire.domain)?,
-            coordinators: coordinators(security, own, &wire.coordinators)?,
+            coordinators,
             border_points: border_points(&wire.border_points)?,
             soft,
             hard,
             horizon,
-            levels: service_levels("upward.service_levels", &wire.service_levels)?,
+            levels,
         })
     }
 

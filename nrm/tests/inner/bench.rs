@@ -40,9 +40,11 @@ pub(crate) fn participant(paths: &[v1::Path], inner: Option<&v1::InnerNetwork>) 
         coordinators: [CoordinatorName::composed("grc")].into(),
         policy: HoldPolicy::default(),
         // A user in no level gets the smallest share.
-        levels: [("half", 50), ("UserA", 100), ("u", 100)]
-            .map(|(user, percent)| (UserName::composed(user), percent))
-            .into(),
+        levels: coalloc_common::ServiceLevels::of_users(
+            [("half", 50), ("UserA", 100), ("u", 100)]
+                .map(|(user, percent)| (UserName::composed(user), percent))
+                .into(),
+        ),
         quotas: coalloc_protocol::participant::HoldQuotas::default(),
         inside,
         servers: BTreeMap::new(),

@@ -6,7 +6,7 @@
 //! Left out: how the caller has proven who it is. Source: docs/adr/0042-identity.md.
 
 use coalloc_common::planted::{self, Bug};
-use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, UserName};
+use coalloc_common::{CoordinatorName, InvalidField, Requester, RmName, TransactionId, UserName};
 
 use super::matrix::{Parties, row};
 use super::{Denial, Party};
@@ -203,6 +203,17 @@ impl CallerFacts {
             MessageKind::Hold | MessageKind::Commit | MessageKind::Abort | MessageKind::Release => {
                 self.check_is_coordinator(field, name)
             }
+        }
+    }
+
+    /// Whose service level counts for what this caller is shown. Operators and auditors see all, and in plain text
+    /// nobody knows which coordinator it is.
+    #[must_use]
+    pub fn requester(&self) -> Requester {
+        match &self.coordinator {
+            Some(own) => Requester::Coordinator(own.clone()),
+            None if self.is(Party::Operator) || self.is(Party::Auditor) => Requester::Staff,
+            None => Requester::Unknown,
         }
     }
 

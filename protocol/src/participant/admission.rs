@@ -2,7 +2,9 @@
 //!
 //! At every instant a hold may take `max(own, share of (free + own))` (Takefusa 2010, section 3.4, option C).
 //! Here `own` is what the replaced booking has, together with what is [`kept`](super::kept) beside it (nothing
-//! if the hold replaces nothing), and `share` is the user's service level. So a change that asks for no more
+//! if the hold replaces nothing), and `share` is the user's service level, which is never better than the best level
+//! of its coordinator ([`ServiceLevels`](coalloc_common::ServiceLevels)). A coordinator is told nothing of what is
+//! beyond its best level: an order beyond that is refused as if nothing more were free (ADR 44). So a change that asks for no more
 //! than it had is never refused. A change that asks for more is admitted like a new request, less its own old
 //! booking. Outside the horizon only `own` is left: the part of an active booking that is over stays as it was.
 //! For a path with an inner network, a query reports no more than one route can carry now, and a hold must find
@@ -15,8 +17,8 @@ use coalloc_common::service_level::{self, WHOLE, part};
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::timetable::Timetable;
 use coalloc_common::{
-    Amount, Now, Reason, Refusal, ResourceId, Segment, Time, TransactionId, UserName, Window,
-    limits,
+    Amount, CoordinatorName, Now, Reason, Refusal, Requester, ResourceId, Segment, Time,
+    TransactionId, UserName, Window, limits,
 };
 
 use super::footprint::{Footprint, Steps, pieces};
@@ -30,8 +32,32 @@ use crate::message::HoldOrder;
 struct Claimant<'a> {
     /// What the replaced booking has of the resource.
     own: &'a Steps,
-    /// The user's service level, in percent of what is free.
-    share: u32,
+    /// What the claimant may take and know.
+    level: ClaimLevel,
+}
+
+/// How much of what is free a claimant may take, and how much of it the claimant's coordinator may know, in percent.
+#[derive(Clone, Copy)]
+pub(super) struct ClaimLevel {
+    /// The user's service level.
+    pub(super) share: u32,
+    /// The best level of the coordinator, which is at least the share.
+    pub(super) best: u32,
+}
+
+impl ClaimLevel {
+    /// The level of whoever may take all that the coordinator may know.
+    const fn best(self) -> Self {
+        Self { share: self.best, ..self }
+    }
+
+    /// Words behind what is free, for a coordinator that does not know all of it.
+    pub(super) fn words(self, coordinator: &CoordinatorName) -> String {
+        match self.best < WHOLE {
+            true => format!(" for coordinator {coordinator}"),
+            false => String::new(),
+        }
+    }
 }
 
 /// A query of what may be taken, and as much of its answer as is known yet. It is answered in slices, so that a
@@ -40,6 +66,7 @@ struct Claimant<'a> {
 #[derive(Debug, Clone)]
 pub struct Question {
     windows: Vec<Window>,
+    requester: Requester,
     user: UserName,
     replaces: Option<TransactionId>,
     /// By window, then by resource in the order of the configuration. The last window may lack some resources.
@@ -58,10 +85,17 @@ impl Question {
     /// is the booking that the hold would replace. A transaction that is not booked counts as nothing.
     #[must_use]
     pub fn new(windows: Vec<Window>, user: UserName, replaces: Option<TransactionId>) -> Self {
+        let requester = Requester::Unknown;
         let (free, searches) = (Vec::with_capacity(windows.len()), limits::INNER_QUERY_SEARCHES);
         let answered = windows.is_empty();
         let changes = Vec::with_capacity(windows.len());
-        Self { windows, user, replaces, free, changes, searches, here: 0, answered }
+        Self { windows, requester, user, replaces, free, changes, searches, here: 0, answered }
+    }
+
+    /// This query, asked by somebody who is known.
+    #[must_use]
+    pub fn of(self, requester: Requester) -> Self {
+        Self { requester, ..self }
     }
 
     /// Is the query answered completely?
@@ -85,7 +119,7 @@ impl Question {
 }
 
 impl Participant {
-    /// Answers a whole query at once.
+    /// Answers a whole query of an unknown requester at once.
     #[must_use]
     pub fn availability(
         &self,
@@ -104,10 +138,10 @@ impl Participant {
     /// Answers one more slice of a query: at least one resource of one window, and at most about
     /// [`limits::QUERY_SLICE_WORK`].
     pub fn answer(&self, question: &mut Question, now: Now) {
-        let Question { windows, user, replaces, free, changes, searches, here, answered } =
-            question;
+        let Question { requester, user, replaces, .. } = &*question;
         let own = self.own(replaces.as_ref()).unwrap_or_default();
-        let share = self.share(user);
+        let level = self.level(requester, user);
+        let Question { windows, replaces, free, changes, searches, here, answered, .. } = question;
         let (nothing, none) = (Steps::default(), Steps::default());
         let mut work = 0;
         while work < limits::QUERY_SLICE_WORK && !*answered {
@@ -124,11 +158,11 @@ impl Participant {
             let (before, mut idle_work) = (work, 0);
             let left = self.config.resources.iter().skip(done.len());
             for (count, (resource, _)) in (1..).zip(left) {
-                let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), share };
+                let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), level };
                 let most = self.timetables.get(resource).map_or(Amount::ZERO, |timetable| {
                     let most = self.may_take(timetable, window, asker, &none, now);
                     let own_cpus = own_throughout(asker.own, window);
-                    let claim = ServerClaim { window, own: &own, own_cpus, share };
+                    let claim = ServerClaim { window, own: &own, own_cpus, level };
                     if let Some(idle) = self.idle_for(resource, &claim) {
                         idle_work += idle.looked_at / limits::SERVERS_A_LOOK;
                         return most.min(idle.most);
@@ -154,9 +188,15 @@ impl Participant {
         }
     }
 
-    /// How much of what is free a user may take, in percent.
-    pub(super) fn share(&self, user: &UserName) -> u32 {
-        service_level::share(&self.config.levels, user)
+    /// How much of what is free a user may take through a requester, and how much of it the requester may know.
+    fn level(&self, requester: &Requester, user: &UserName) -> ClaimLevel {
+        let levels = &self.config.levels;
+        ClaimLevel { share: levels.share(requester, user), best: levels.best(requester) }
+    }
+
+    /// The level of the user and of the coordinator of an order.
+    pub(super) fn level_of(&self, order: &HoldOrder) -> ClaimLevel {
+        self.level(&Requester::Coordinator(order.coordinator.clone()), &order.user)
     }
 
     /// What may be taken over a window beside `before`, which is what the order itself takes there already.
@@ -191,9 +231,9 @@ impl Participant {
             return Some(refusal);
         }
         let own = self.own(order.replaces.as_ref()).unwrap_or_default();
-        let share = self.share(&order.user);
-        let first = self.first_beyond(order, &own, share, now);
-        if share < WHOLE && self.config.inside.is_some() {
+        let level = self.level_of(order);
+        let first = self.first_beyond(order, &own, level, now);
+        if level.share < WHOLE && self.config.inside.is_some() {
             let before = &order.segments[..first.unwrap_or(order.segments.len())];
             let refusal = self.refusal_inside(order, before, &own, now);
             if refusal.is_some() {
@@ -209,7 +249,7 @@ impl Participant {
         &self,
         order: &HoldOrder,
         own: &Footprint,
-        share: u32,
+        level: ClaimLevel,
         now: Now,
     ) -> Option<usize> {
         let mut each: BTreeMap<&ResourceId, Vec<(usize, Window, Amount)>> = BTreeMap::new();
@@ -218,7 +258,7 @@ impl Participant {
         }
         let nothing = Steps::default();
         let first = |(resource, parts): (&ResourceId, Vec<(usize, Window, Amount)>)| {
-            let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), share };
+            let asker = Claimant { own: own.steps(resource).unwrap_or(&nothing), level };
             let sum = |count: usize| {
                 Steps::sum(parts[..count].iter().map(|(_, window, amount)| (*window, *amount)))
             };
@@ -278,7 +318,7 @@ impl Participant {
         own: &Footprint,
         now: Now,
     ) -> Option<Refusal> {
-        let share = self.share(&order.user);
+        let share = self.level_of(order).share;
         let mut searches = limits::INNER_QUERY_SEARCHES;
         let mut inner: Option<InnerAt<'_>> = None;
         for (index, Segment { resource, amount, window }) in segments.iter().enumerate() {
@@ -313,12 +353,12 @@ impl Participant {
         let segment = order.segments.get(index)?;
         let nothing = Steps::default();
         let own = own.steps(&segment.resource).unwrap_or(&nothing);
-        let asker = Claimant { own, share: self.share(&order.user) };
+        let asker = Claimant { own, level: self.level_of(order) };
         let before = order.segments[..index].iter().filter(|s| s.resource == segment.resource);
         let before = Steps::sum(before.map(|s| (s.window, s.amount)));
         let inner = || self.inner_at(segment.window, order.replaces.as_ref(), searches);
-        let inner = (asker.share < WHOLE).then(inner).flatten();
-        self.refusal_of_segment(segment, asker, &before, inner, now)
+        let inner = (asker.level.share < WHOLE).then(inner).flatten();
+        self.refusal_of_segment((segment, &order.coordinator), asker, &before, inner, now)
     }
 
     /// Why an order cannot replace the booking that it names; `None` if it can.
@@ -352,7 +392,7 @@ impl Participant {
 
     fn refusal_of_segment(
         &self,
-        segment: &Segment,
+        (segment, coordinator): (&Segment, &CoordinatorName),
         asker: Claimant<'_>,
         before: &Steps,
         mut inner: Option<InnerAt<'_>>,
@@ -405,9 +445,9 @@ impl Participant {
         if amount <= may_take {
             return None;
         }
-        let all = Claimant { share: WHOLE, ..asker };
-        let (has, share) = (kind.show(may_take), asker.share);
-        if amount <= most(all) {
+        let known = Claimant { level: asker.level.best(), ..asker };
+        let (has, share) = (kind.show(may_take), asker.level.share);
+        if amount <= most(known) {
             let detail = format!(
                 "the user's service level is {share} % of what is free: {has} of {resource} in \
                  {window}, {wanted} were asked for"
@@ -415,7 +455,9 @@ impl Participant {
             return refuse(Reason::ServiceLevel, Some(may_take), detail);
         }
         let own = if asker.own.is_nothing() { "" } else { " with its own" };
-        let detail = format!("{resource} has {has} free{own} in {window}, {wanted} were asked for");
+        let whose = asker.level.words(coordinator);
+        let detail =
+            format!("{resource} has {has} free{own}{whose} in {window}, {wanted} were asked for");
         refuse(Reason::InsufficientCapacity, Some(may_take), detail)
     }
 
@@ -454,7 +496,7 @@ fn at_most(
     let timetable = timetable.filter(|_| open.is_some_and(|open| open.overlaps(piece)));
     let shared = |timetable: &Timetable| {
         // One's own counts as free.
-        part(asker.share, u128::from(timetable.free_min(piece).0) + u128::from(own.0))
+        part(asker.level.share, u128::from(timetable.free_min(piece).0) + u128::from(own.0))
     };
     own.max(timetable.map_or(Amount::ZERO, shared))
 }
@@ -475,10 +517,10 @@ fn inside(
     most: Amount,
     now: Now,
 ) -> Amount {
-    if asker.share == WHOLE {
+    if asker.level.share == WHOLE {
         return inner.most(path, most, now);
     }
     let own = own_throughout(asker.own, inner.window());
     let all = inner.most(path, timetable.capacity(), now);
-    most.min(service_level::most(own, all, asker.share))
+    most.min(service_level::most(own, all, asker.level.share))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use coalloc_common::timetable::Overcommitment;
 use coalloc_common::{
-    Amount, AmountTime, CoordinatorName, ResourceId, ResourceKind, ResourceKinds, RmName, Span,
-    UserName, limits,
+    Amount, AmountTime, CoordinatorName, ResourceId, ResourceKind, ResourceKinds, RmName,
+    ServiceLevels, Span, UserName, limits,
 };
 
 use super::inner::InnerRouter;
@@ -102,9 +102,8 @@ pub struct ParticipantConfig {
     pub coordinators: BTreeSet<CoordinatorName>,
     /// How long holds last, and how far ahead the RM books.
     pub policy: HoldPolicy,
-    /// Service levels: the share of the free amounts that each user may take, in percent, 1 to 100. A user who
-    /// is not listed gets the lowest share in the list. With an empty list, everybody may take everything.
-    pub levels: BTreeMap<UserName, u32>,
+    /// Service levels: the share of the free amounts that each user of each coordinator may take.
+    pub levels: ServiceLevels,
     /// How much each coordinator and each of its users may hold at a time.
     pub quotas: HoldQuotas,
     /// The router of the inner network; `None` when there is none, and each path is a link of its own.

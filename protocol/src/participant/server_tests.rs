@@ -1,7 +1,7 @@
 //! By-server sites: which servers a hold gets, and that it keeps them; by hand, and against a look at every server.
 
 use coalloc_common::servers::Choice;
-use coalloc_common::{Reason, Refusal, Segment, UserName, Window};
+use coalloc_common::{Reason, Refusal, Segment, ServiceLevels, UserName, Window};
 use proptest::prelude::*;
 
 use super::servers::SiteServers;
@@ -31,7 +31,9 @@ fn participant(count: usize) -> Participant {
     let site_servers = SiteServers { cpus_each: EACH, names };
     let mut participant = Participant::new(ParticipantConfig {
         servers: [(site(), site_servers)].into(),
-        levels: [(UserName::composed("guest"), 50), (UserName::composed("UserA"), 100)].into(),
+        levels: ServiceLevels::of_users(
+            [(UserName::composed("guest"), 50), (UserName::composed("UserA"), 100)].into(),
+        ),
         ..config(&[("A", EACH * count as u64), ("B", 10)])
     });
     let _ = step(&mut participant, ParticipantInput::Start { boot: "first".into() }, at(0));

@@ -31,7 +31,7 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::admission::own_throughout;
+use super::admission::{ClaimLevel, own_throughout};
 use super::footprint::{Footprint, Steps};
 use super::{Entry, Participant, ParticipantRecord};
 use crate::core::ReplayError;
@@ -256,16 +256,22 @@ impl Participant {
     /// What a claimant may take of a by-server site over a window. `None` when the site is not by-server.
     pub(super) fn idle_for(&self, name: &ResourceId, claim: &ServerClaim<'_>) -> Option<IdleCpus> {
         let site = self.servers.sites.get(name)?;
-        let ServerClaim { window, own, own_cpus, share } = *claim;
+        let ServerClaim { window, own, own_cpus, level } = *claim;
         let in_index = site.timetable.count_idle(window);
         // Of the index, these are taken: by the claimant.
         let is_more = |server| site.timetable.idle_through(server, window).is_err();
         let own = self.own_servers(name, own, window);
         let more = own.filter(|(_, server)| is_more(*server)).count();
         let all = site.cpus_of(in_index + more);
-        let most = if share == WHOLE { all } else { service_level::most(own_cpus, all, share) };
-        let most = site.cpus_of(usize::try_from(most.0 / site.cpus_each).unwrap_or(usize::MAX));
-        Some(IdleCpus { most, all, looked_at: in_index })
+        let of_level = |percent| {
+            if percent == WHOLE {
+                return all;
+            }
+            let cpus = service_level::most(own_cpus, all, percent);
+            site.cpus_of(usize::try_from(cpus.0 / site.cpus_each).unwrap_or(usize::MAX))
+        };
+        let (most, known) = (of_level(level.share), of_level(level.best));
+        Some(IdleCpus { most, known, looked_at: in_index })
     }
 
     /// The servers of a site that are partly one's own, and that are idle through a window if one's own counts as
@@ -412,16 +418,16 @@ pub(super) struct ServerClaim<'a> {
     pub(super) own: &'a Footprint,
     /// The CPUs of the site that the claimant has throughout the window.
     pub(super) own_cpus: Amount,
-    /// The claimant's service level, in percent of what is free.
-    pub(super) share: u32,
+    /// What the claimant may take and know.
+    pub(super) level: ClaimLevel,
 }
 
 /// What is idle at a by-server site through a window.
 pub(super) struct IdleCpus {
     /// The CPUs that the claimant may take.
     pub(super) most: Amount,
-    /// The CPUs of all idle servers.
-    pub(super) all: Amount,
+    /// The CPUs of all idle servers that the claimant's coordinator may know of.
+    pub(super) known: Amount,
     /// How many servers were looked at.
     pub(super) looked_at: usize,
 }
@@ -452,9 +458,9 @@ impl ServerSearch<'_> {
         let wish = self.order.servers.as_ref();
         let picked = wish.into_iter().flat_map(|wish| &wish.picked).filter(is_here);
         let picked: Vec<ResourceId> = picked.cloned().collect();
-        let share = self.participant.share(&self.order.user);
-        if share < WHOLE
-            && let Some(refusal) = self.beyond_share(segment, share)
+        let level = self.participant.level_of(self.order);
+        if level.share < WHOLE
+            && let Some(refusal) = self.beyond_share(segment, level)
         {
             return Err(Box::new(refusal));
         }
@@ -557,18 +563,29 @@ impl ServerSearch<'_> {
         }
     }
 
-    /// The refusal when enough servers are idle, but the user's service level allows fewer; `None` if it allows them,
-    /// or if too few are idle.
-    fn beyond_share(&self, segment: &Segment, share: u32) -> Option<Refusal> {
+    /// The refusal when the service level allows fewer servers than are wanted; `None` if it allows them, or if too few
+    /// are idle.
+    fn beyond_share(&self, segment: &Segment, level: ClaimLevel) -> Option<Refusal> {
         let Segment { resource, amount, window } = segment;
         let nothing = Steps::default();
         let own_cpus = own_throughout(self.own.steps(resource).unwrap_or(&nothing), *window);
-        let claim = ServerClaim { window: *window, own: &self.own, own_cpus, share };
+        let claim = ServerClaim { window: *window, own: &self.own, own_cpus, level };
         let idle = self.participant.idle_for(resource, &claim)?;
-        if *amount <= idle.most || *amount > idle.all {
+        if *amount <= idle.most {
             return None;
         }
-        let has = idle.most;
+        let (has, share) = (idle.most, level.share);
+        if *amount > idle.known {
+            // To a coordinator that does not know all, what it may not know of is not idle.
+            let whose = level.words(&self.order.coordinator);
+            let detail = format!(
+                "servers of {resource} with {has} CPUs are idle{whose} throughout {window}, {amount} were asked for"
+            );
+            let refusal = Refusal::new(Reason::InsufficientCapacity, detail);
+            let (requested, available) = (Some(*amount), Some(has));
+            let refusal = Refusal { requested, available, ..self.at(segment, refusal) };
+            return (level.best < WHOLE).then_some(refusal);
+        }
         let detail = format!(
             "the user's service level is {share} % of what is free: {has} CPUs of servers of {resource} that are \
              idle throughout {window}, {amount} were asked for"
@@ -581,10 +598,10 @@ impl ServerSearch<'_> {
     /// The refusal when too few servers are idle throughout.
     fn too_few(&self, site: &ServerSite, segment: &Segment, wanted: usize) -> Refusal {
         let Segment { resource, amount, window } = segment;
-        let claim =
-            ServerClaim { window: *window, own: &self.own, own_cpus: Amount::ZERO, share: WHOLE };
+        let level = self.participant.level_of(self.order);
+        let claim = ServerClaim { window: *window, own: &self.own, own_cpus: Amount::ZERO, level };
         let idle =
-            self.participant.idle_for(resource, &claim).map_or(Amount::ZERO, |idle| idle.all);
+            self.participant.idle_for(resource, &claim).map_or(Amount::ZERO, |idle| idle.known);
         let (count, all) = (idle.0 / site.cpus_each, site.names.len());
         let detail = format!(
             "{count} of the {all} servers of {resource} are idle throughout {window}, and {wanted} are needed for \

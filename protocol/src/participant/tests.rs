@@ -1,6 +1,8 @@
 //! The participant alone: every refusal, every final state, expiry and restart.
 
-use coalloc_common::{Reason, ResourceKind, RmName, Segment, Time, UserName, Window};
+use coalloc_common::{
+    Reason, ResourceKind, RmName, Segment, ServiceLevels, Time, UserName, Window,
+};
 
 use super::*;
 use crate::message::{Decision, Resolution};
@@ -55,7 +57,7 @@ pub(super) fn config(resources: &[(&str, u64)]) -> ParticipantConfig {
         resources: resources.iter().map(resource).collect(),
         coordinators: [grc(), CoordinatorName::composed("other")].into(),
         policy: HoldPolicy::default(),
-        levels: BTreeMap::new(),
+        levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

@@ -2,7 +2,9 @@
 
 mod model;
 
-use coalloc_common::{Reason, ResourceKind, RmName, Segment, Time, UserName, Window};
+use coalloc_common::{
+    Reason, ResourceKind, RmName, Segment, ServiceLevels, Time, UserName, Window,
+};
 use proptest::prelude::*;
 
 use self::model::{Act, Model, act};
@@ -69,7 +71,9 @@ fn of_capacity(capacity: u64) -> Participant {
         kinds: ResourceKind::Cpus.into(),
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
-        levels: [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
+        levels: ServiceLevels::of_users(
+            [(UserName::composed("guest"), 35), (UserName::composed("u"), 100)].into(),
+        ),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

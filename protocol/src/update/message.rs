@@ -1,6 +1,7 @@
 //! The content of an update. On the wire it is `ProfileUpdate`.
 
 use coalloc_common::profile::FreeStep;
+use coalloc_common::service_level::{WHOLE, part};
 use coalloc_common::{ResourceId, Time, Window};
 
 /// A report of an RM on its profiles.
@@ -50,6 +51,18 @@ pub struct Part {
 }
 
 impl Part {
+    /// This part as somebody is shown it who may know only a share of what is free, in percent.
+    #[must_use]
+    pub fn at_most(mut self, share: u32) -> Self {
+        if share < WHOLE {
+            for (_, free) in &mut self.steps {
+                *free = part(share, u128::from(free.0));
+            }
+            self.steps.dedup_by_key(|(_, free)| *free);
+        }
+        self
+    }
+
     /// Are the steps well formed: does the first begin with the window, and do the others rise within it?
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -57,5 +70,26 @@ impl Part {
         let rises = self.steps.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let within = self.steps.last().is_some_and(|(at, _)| *at < self.window.end());
         begins && rises && within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coalloc_common::Amount;
+
+    use super::*;
+
+    #[test]
+    fn whoever_may_know_a_share_is_shown_no_more_and_no_step_that_shows_nothing() {
+        let window = Window::new(Time::from_us(0), Time::from_us(40)).unwrap();
+        let steps = |all: &[(i64, u64)]| -> Vec<FreeStep> {
+            all.iter().map(|(at, free)| (Time::from_us(*at), Amount(*free))).collect()
+        };
+        let whole = steps(&[(0, 10), (10, 11), (20, 3), (30, 0)]);
+        let part = Part { resource: 0, window, steps: whole.clone() };
+        let shown = part.clone().at_most(50);
+        assert_eq!(shown.steps, steps(&[(0, 5), (20, 1), (30, 0)]));
+        assert!(shown.is_sound());
+        assert_eq!(part.at_most(WHOLE).steps, whole);
     }
 }

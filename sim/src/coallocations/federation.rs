@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::topology::{Direction, Duplex, FrameView};
 use coalloc_common::{
-    Amount, CoordinatorName, Now, ResourceId, ResourceKind, ResourceKinds, RmName, Topology,
-    UnitValue, UserName, VertexIndex, VertexName, Window,
+    Amount, CoordinatorName, Now, ResourceId, ResourceKind, ResourceKinds, RmName, ServiceLevels,
+    Topology, UnitValue, UserName, VertexIndex, VertexName, Window,
 };
 use coalloc_plan::abstracted::AbstractTopology;
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, Participant, ParticipantConfig};
@@ -99,9 +99,10 @@ pub(super) fn participants(
     let users = settings.workload.users.iter().filter(|_| !settings.levels.is_empty());
     let whole = users.map(|user| (user, 100));
     let own = settings.levels.iter().map(|(user, percent)| (user, *percent));
-    let levels: BTreeMap<UserName, u32> = (whole.chain(own))
+    let levels = (whole.chain(own))
         .map(|(user, percent)| (UserName::composed(user.as_str()), percent))
         .collect();
+    let levels = ServiceLevels::of_users(levels);
     let participant = |name: RmName, own: Owned| {
         let config = ParticipantConfig {
             name: name.clone(),

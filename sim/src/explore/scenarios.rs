@@ -128,7 +128,7 @@ impl Scenario {
             kinds: coalloc_common::ResourceKind::Cpus.into(),
             coordinators: [coordinator_name()].into(),
             policy: HoldPolicy::default(),
-            levels: std::collections::BTreeMap::new(),
+            levels: coalloc_common::ServiceLevels::default(),
             quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),

@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, limits};
+use coalloc_common::{
+    Amount, CoordinatorName, ResourceId, ResourceKind, RmName, ServiceLevels, Span, limits,
+};
 use coalloc_protocol::coordinator::{CoordinatorConfig, ParentConfig};
 use coalloc_protocol::participant::{
     CoordinatorQuotas, HoldPolicy, HoldQuota, HoldQuotas, ParticipantConfig, SiteServers,
@@ -37,7 +39,7 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
         resources: RESOURCES.map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
         coordinators: with_meddler(above),
         policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
-        levels: BTreeMap::new(),
+        levels: ServiceLevels::default(),
         quotas: quotas(world.rms.len()),
         inside: None,
         servers: servers.into_iter().flatten().collect(),

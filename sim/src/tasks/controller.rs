@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use coalloc_common::profile::FreeStep;
 use coalloc_common::{
-    Amount, BootTime, CoordinatorName, Now, ResourceKind, Segment, Time, TransactionId, UserName,
-    Window, limits,
+    Amount, BootTime, CoordinatorName, Now, ResourceKind, Segment, ServiceLevels, Time,
+    TransactionId, UserName, Window, limits,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
@@ -84,7 +84,7 @@ impl Controller {
             kinds: if is_cluster { ResourceKind::Cpus } else { ResourceKind::Bandwidth }.into(),
             coordinators: coordinators.iter().cloned().collect(),
             policy: HoldPolicy { horizon: limits::HORIZON_MAX, ..HoldPolicy::default() },
-            levels: BTreeMap::new(),
+            levels: ServiceLevels::default(),
             quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, ResourceKind, Time, UserName, Window, limits,
+    Amount, CoordinatorName, ResourceId, ResourceKind, ServiceLevels, Time, UserName, Window,
+    limits,
 };
 use coalloc_protocol::message::{Cause, HoldOrder};
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig};
@@ -26,7 +27,7 @@ fn world() -> World {
             hard: limits::HOLD_HARD_DEFAULT,
             horizon: limits::HORIZON_DEFAULT,
         },
-        levels: BTreeMap::new(),
+        levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

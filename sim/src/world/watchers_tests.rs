@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    CoordinatorName, ResourceId, ResourceKind, Segment, Span, TransactionId, UserName,
+    CoordinatorName, ResourceId, ResourceKind, Segment, ServiceLevels, Span, TransactionId,
+    UserName,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::HoldOrder;
@@ -23,7 +24,7 @@ fn node() -> Participant {
             hard: limits::HOLD_HARD_DEFAULT,
             horizon: limits::HORIZON_DEFAULT,
         },
-        levels: BTreeMap::new(),
+        levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

@@ -54,6 +54,12 @@ impl TlsWorld {
 
     /// A world whose coordinator has this at the end of its configuration.
     pub(super) async fn start_with(of_grc: &str) -> Self {
+        let edit = |name: &str, text: String| if name == "grc" { text + of_grc } else { text };
+        Self::start_edited(edit).await
+    }
+
+    /// Starts the daemons with configurations that `edit` makes of the usual ones, by the name of the daemon.
+    pub(super) async fn start_edited(edit: impl Fn(&str, String) -> String) -> Self {
         let now = SystemTime::now();
         let authority = |name: &str| {
             let domain = TrustDomain::parse("domain", name).unwrap();
@@ -67,8 +73,10 @@ impl TlsWorld {
             let (domain, role) = role_of(name);
             world.issue(&identity(domain, role, name), name);
             world.configure(name);
+            let path = world.federation.dir.path().join(format!("{name}.yaml"));
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(path, edit(name, text)).unwrap();
         }
-        world.append("grc", of_grc);
         for name in daemons {
             world.federation.spawn(name);
         }
@@ -105,13 +113,6 @@ impl TlsWorld {
             text += "profiles: {coordinators: [grc]}\n";
         }
         std::fs::write(path, text).unwrap();
-    }
-
-    /// Adds lines to the configuration of a daemon, which reads it when it is started.
-    pub(super) fn append(&self, daemon: &str, lines: &str) {
-        let path = self.federation.dir.path().join(format!("{daemon}.yaml"));
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(path, text + lines).unwrap();
     }
 
     pub(super) fn folder(&self, stem: &str) -> PathBuf {

@@ -47,7 +47,7 @@ fn participant() -> Participant {
         resources: vec![(ResourceId::composed("N0-N1"), Amount(1_000))],
         coordinators: [grc()].into(),
         policy: HoldPolicy::default(),
-        levels: BTreeMap::new(),
+        levels: coalloc_common::ServiceLevels::default(),
         quotas: HoldQuotas::default(),
         inside: None,
         servers: BTreeMap::new(),

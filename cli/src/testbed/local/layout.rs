@@ -368,6 +368,7 @@ fn write_coordinators(
             border_points: one.border_points.clone(),
             policy: None,
             service_levels: Vec::new(),
+            coordinator_levels: Vec::new(),
         });
         let config = grc(post.daemon(telemetry)?, &post.name, managers);
         post.write(&v1::GrcFile { upward, tasks: tasks.clone(), ..config })?;

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use coalloc_common::topology::FrameView;
 use coalloc_common::{
-    Reason, Refusal, RmName, Segment, Time, TransactionId, UserName, Window, limits, service_level,
+    Reason, Refusal, Requester, RmName, Segment, Time, TransactionId, UserName, Window, limits,
+    service_level,
 };
 use coalloc_net::convert;
 use coalloc_plan::abstracted::periods::{Periods, WantedAmounts, kept, least, periods};
@@ -62,9 +63,10 @@ impl ParentService {
         self.service.handle.read(look).await
     }
 
-    /// Percent of what is free that a parent's user may take.
-    pub(super) fn share(&self, user: &UserName) -> u32 {
-        service_level::share(&self.config.levels, user)
+    /// What a user may take through this requester, and what the requester may know.
+    pub(super) fn level(&self, requester: &Requester, user: &UserName) -> ParentLevel {
+        let levels = &self.config.levels;
+        ParentLevel { share: levels.share(requester, user), best: levels.best(requester) }
     }
 
     /// The first and the last instant at which this coordinator books for parents.
@@ -181,8 +183,9 @@ impl ParentService {
         for ((inner, wanted), mut view) in requests.into_iter().zip(views) {
             let believed = learned::believed(self.service.defaults.solver);
             learned::believe(&federation.topology, refusals, believed, &mut view);
-            let share = self.share(&order.user);
-            if let Some(refusal) = beyond_level(shown, &view, share, wanted, standing) {
+            let parent = Requester::Coordinator(order.coordinator.clone());
+            let level = self.level(&parent, &order.user);
+            if let Some(refusal) = beyond_level(shown, &view, level, wanted, standing) {
                 return Ok(Err(refusal));
             }
             let (views, unreachable) = (vec![view.clone()], unreachable.clone());
@@ -231,11 +234,21 @@ impl ParentService {
     }
 }
 
-/// The refusal if a service level of `share` percent does not allow an amount that is free.
+/// How much of what is free here a parent's user may take, and how much of it the parent may know, in percent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ParentLevel {
+    /// The user's service level.
+    pub(super) share: u32,
+    /// The parent's best level, which is at least the share.
+    best: u32,
+}
+
+/// The refusal if a service level does not allow an amount that the parent may know to be free. To a parent that may not
+/// know all, the rest is not free.
 fn beyond_level(
     shown: &AbstractSnapshot,
     view: &FrameView,
-    share: u32,
+    ParentLevel { share, best }: ParentLevel,
     wanted: &WantedAmounts,
     standing: &ReplacedBooking,
 ) -> Option<Refusal> {
@@ -247,14 +260,23 @@ fn beyond_level(
         let Some(amount) = wanted.get(&resource.name) else { continue };
         let own = least(&standing.wanted, &resource.name, window);
         let most = service_level::most(own, free, share);
-        if *amount > most && *amount <= free {
-            let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
+        if *amount <= most {
+            continue;
+        }
+        let (has, asked) = (resource.what.show(most), resource.what.show(*amount));
+        let name = &resource.name;
+        if *amount <= service_level::most(own, free, best) {
             let detail = format!(
-                "the user's service level is {share} % of what is free: {has} of {} in \
-                 {window}, {asked} were asked for",
-                resource.name
+                "the user's service level is {share} % of what is free: {has} of {name} in \
+                 {window}, {asked} were asked for"
             );
-            let (reason, name) = (Reason::ServiceLevel, &resource.name);
+            let reason = Reason::ServiceLevel;
+            return Some(of_resource(reason, name, window, *amount, most, detail));
+        }
+        if best < service_level::WHOLE {
+            let detail =
+                format!("{name}: {has} of the requested {asked} are available in {window}");
+            let reason = Reason::InsufficientCapacity;
             return Some(of_resource(reason, name, window, *amount, most, detail));
         }
     }

@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::service_level::{WHOLE, share_of_count};
 use coalloc_common::suggest::did_you_mean;
-use coalloc_common::{CoordinatorName, InvalidField, Reason, Refusal, ResourceId, RmName, Segment};
+use coalloc_common::{
+    CoordinatorName, InvalidField, Reason, Refusal, Requester, ResourceId, RmName, Segment,
+};
 use coalloc_net::authorization::Caller;
 use coalloc_net::status;
 use coalloc_proto::v1;
@@ -45,8 +48,23 @@ impl ParentService {
         let rms = search.rms(&federation);
         let rms = rms.map_err(|_| status::not_found("by-server site", &wire.site))?;
         let after = token_rm(&federation, &wire.page_token).map_err(invalid)?;
-        let after = after.as_ref().map(|rm| (rm, wire.page_token.as_str()));
-        let found = search.ask(&federation, &rms, after).await;
+        let best = match caller.requester() {
+            Requester::Staff => WHOLE,
+            _ => self.config.levels.best(&Requester::Coordinator(parent.clone())),
+        };
+        let found = if best < WHOLE {
+            let mut found = search.of_all().ask(&federation, &rms, None).await;
+            found.servers = known_servers(found.servers, best);
+            // The catalog has also those that were taken since the page before.
+            let catalog = catalog(&federation);
+            let place = |name: &str| catalog.get(name).copied();
+            found.servers.sort_by_key(|server| place(&server.name));
+            let last = after.as_ref().and_then(|_| place(&wire.page_token));
+            search.select(found, |server| last.is_none() || place(&server.name) > last)
+        } else {
+            let after = after.as_ref().map(|rm| (rm, wire.page_token.as_str()));
+            search.ask(&federation, &rms, after).await
+        };
         let silent = found.silent.len() + federation.missing.len();
         if silent > 0 {
             tracing::warn!(%parent, silent = ?found.silent, "a search of servers is not complete");
@@ -61,6 +79,28 @@ impl ParentService {
             next_page_token: last.unwrap_or_default(),
         })
     }
+}
+
+/// Of the idle servers of each site, the first ones: `best` percent of them.
+fn known_servers(idle: Vec<v1::IdleServer>, best: u32) -> Vec<v1::IdleServer> {
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    for server in &idle {
+        *left.entry(server.site.clone()).or_default() += 1;
+    }
+    left.values_mut().for_each(|count| *count = share_of_count(best, *count));
+    let is_known = |server: &v1::IdleServer| {
+        let left = left.get_mut(&server.site);
+        left.is_some_and(|left| left.checked_sub(1).map(|less| *left = less).is_some())
+    };
+    idle.into_iter().filter(is_known).collect()
+}
+
+/// The place of each server of the federation in the order of searches.
+fn catalog(federation: &Snapshot) -> BTreeMap<String, usize> {
+    let mut sites = server_sites(federation);
+    sites.sort_by(|one, other| one.rm.cmp(&other.rm));
+    let names = sites.iter().flat_map(|site| servers_of(federation, site));
+    names.map(|name| name.to_string()).zip(0..).collect()
 }
 
 /// The same mistake with the field's name in FindServers.

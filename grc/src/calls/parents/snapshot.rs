@@ -65,7 +65,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use coalloc_common::{DomainName, RmName, Span};
+    use coalloc_common::{DomainName, RmName, ServiceLevels, Span};
     use coalloc_net::convert::{file_topology, topology_of_descriptions};
     use coalloc_plan::abstracted::seen_by_parent;
 
@@ -87,7 +87,7 @@ mod tests {
             soft: Span::ZERO,
             hard: Span::ZERO,
             horizon: Span::ZERO,
-            levels: BTreeMap::new(),
+            levels: ServiceLevels::default(),
         };
         let (members, missing) = (BTreeMap::new(), Vec::new());
         let snapshot = Arc::new(Snapshot { topology: Arc::clone(&topology), members, missing });

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{
-    Amount, CoordinatorName, ResourceId, ResourceKind, RmName, Span, TransactionId, limits,
+    Amount, CoordinatorName, ResourceId, ResourceKind, RmName, ServiceLevels, Span, TransactionId,
+    limits,
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::{Decision, HoldOrder, Resolution, Token};
@@ -40,7 +41,7 @@ impl Rm {
             kinds: ResourceKind::Cpus.into(),
             coordinators: ["grc", "grc-2"].map(CoordinatorName::composed).into(),
             policy,
-            levels: BTreeMap::new(),
+            levels: ServiceLevels::default(),
             quotas: HoldQuotas::default(),
             inside: None,
             servers: BTreeMap::new(),
