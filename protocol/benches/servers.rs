@@ -6,7 +6,6 @@
 //! `cargo bench -p coalloc-protocol --bench servers`
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use coalloc_common::{
     Amount, BootTime, CoordinatorName, Now, ResourceId, ResourceKind, RmName, Segment,

@@ -142,6 +142,53 @@ async fn servers_of_a_child_coordinator_are_searched_allocated_and_picked_by_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_parent_with_a_best_level_finds_the_first_of_the_idle_servers_of_each_site() {
+    let mut tree = trees::prepare("{}, coordinator_levels: [{name: grc, best_percent: 60}]");
+    configure_crm(&tree, "crm-A", A, "grc-1", "grc-1");
+    configure_crm(&tree, "crm-B", B, "grc-2", "grc-2");
+    for name in trees::INNER.iter().chain(&trees::LOWER).chain(&["grc"]) {
+        tree.spawn(name);
+    }
+    trees::whole(&tree).await;
+    let from = seconds_from_now(HOUR);
+    let all = v1::FindServersRequest {
+        coordinator: "grc".to_owned(),
+        window: search(&from, HOUR).window,
+        ..v1::FindServersRequest::default()
+    };
+    let found = async |query: v1::FindServersRequest| {
+        let (mut names, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let query = v1::FindServersRequest { page_token, ..query.clone() };
+            let page = tree.rm("grc-1").find_servers(query).await.unwrap().into_inner();
+            names.extend(page.servers.into_iter().map(|server| server.name));
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return names;
+            }
+        }
+    };
+    // Three of five, also page by page.
+    assert_eq!(found(all.clone()).await, ["A/1", "A/2", "A/3"]);
+    let two = v1::FindServersRequest { page_size: Some(2), ..all.clone() };
+    assert_eq!(found(two).await, ["A/1", "A/2", "A/3"]);
+    // Searches for what the others have do not find them.
+    let of = |property: &str| v1::FindServersRequest {
+        properties: vec![property.to_owned()],
+        ..all.clone()
+    };
+    assert_eq!((found(of("gpu")).await.len(), found(of("nvlink")).await.len()), (3, 0));
+    for (at_least, count) in [(3, 3), (4, 0)] {
+        let query = v1::FindServersRequest { at_least, page_size: Some(2), ..all.clone() };
+        assert_eq!(found(query).await.len(), count, "at least {at_least}");
+    }
+    // One more is taken, and 60 percent of four are two.
+    let one = v1::AllocateRequest { site: "A".to_owned(), ..servers("one", 1, &from) };
+    allocate(&tree, one).await;
+    assert_eq!(found(all).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_crm_has_lost_is_booked_again_with_the_same_servers() {
     let mut federation = start().await;
     let from = seconds_from_now(HOUR);

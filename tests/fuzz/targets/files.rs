@@ -62,7 +62,9 @@ pub(crate) fn daemons() -> [String; 3] {
     let daemon = "daemon: {insecure_plaintext: true, listen: \"127.0.0.1:7001\", ledger: x.ledger, metrics_listen: \"127.0.0.1:9001\"}\n";
     let common = "coordinators: [{name: grc, address: \"127.0.0.1:7000\"}]\n\
                   policy: {hold_soft: 120s, hold_hard: 900s, horizon: 864000s}\n\
-                  service_levels: [{name: half, share_percent: 50, users: [UserA, UserB]}]\n";
+                  service_levels: [{name: half, share_percent: 50, users: [UserA, UserB]}]\n\
+                  coordinator_levels: [{name: grc, best_percent: 60, users_percent: 20, \
+                  service_levels: [{name: few, share_percent: 60, users: [UserC]}]}]\n";
     let paths =
         "{name: A-B, a: A, b: B, capacity_bps: 1000000000, latency: 0.002s, full_duplex: true}";
     let inner = "inner: {links: [{name: l1, a: A, b: S, capacity_bps: 2000000000}, {name: l2, a: S, b: B, \
