@@ -702,8 +702,8 @@ pub const WATCH_CHUNK: usize = 128;
 pub const WATCH_CHUNK_BYTES: usize = 256 << 10;
 /// Events of a watcher that wait for its client to take them; later ones stay in the ledger.
 pub const WATCH_BUFFER: usize = 16;
-/// Shortest time between two reads of the ledger by one watcher, so that its cost does not grow with the rate of
-/// commits. It is too short for a person to notice.
+/// Shortest time between two reads of the ledger by all watchers of one caller together, so that their cost grows neither
+/// with the rate of commits nor with their number. For a single one it is too short for a person to notice.
 pub const WATCH_PAUSE: Span = Span::from_millis(10);
 /// A watcher without new events reports its position this often.
 pub const WATCH_PROGRESS: Span = Span::from_secs(10);

@@ -435,7 +435,7 @@ where
         let mut told = Instant::now();
         let mut behind = self.cursor.sequence < self.durable.get();
         loop {
-            let pause = Instant::now() + limits::WATCH_PAUSE.to_std();
+            let pause = Instant::now() + limits::WATCH_PAUSE.to_std() * self.place.of_caller();
             let last = self.durable.get();
             while self.cursor.sequence < last {
                 let chunk;

@@ -5,6 +5,9 @@
 //! places than the newcomer would have. The watch that loses its place ends with RESOURCE_EXHAUSTED, and its client
 //! can resume it. Places of planning follow the same rule.
 //!
+//! All watches of one caller together read the ledger as often as a single one may ([`WatchPlace::of_caller`]): each read
+//! takes a thread and the decoding of records, and a caller with many watches must not take these from the others.
+//!
 //! Left out: fairness between organisations. An authority that makes up many users of its own has as many callers.
 
 use std::collections::BTreeMap;
@@ -106,6 +109,14 @@ pub(super) struct WatchPlace {
 }
 
 impl WatchPlace {
+    /// How many places the caller has. In plain text nobody knows who the callers are, so each counts as one of its own.
+    pub(super) fn of_caller(&self) -> u32 {
+        let state = self.shared.lock();
+        let own = state.taken.get(&self.caller).filter(|_| self.caller != CallerKey::PlainText);
+        // At most the number of all places.
+        own.map_or(1, |watches| watches.len() as u32)
+    }
+
     /// Waits until the place is given to another caller.
     pub(super) async fn lost(&mut self) {
         // The sender goes away only after it has said that the place is lost.
@@ -168,6 +179,7 @@ mod tests {
         let refused = places.enter(caller("greedy")).unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted);
         assert!(refused.message().contains("4 of them are yours"), "{refused}");
+        assert!(greedy.iter().all(|place| place.of_caller() == 4));
         let first = places.enter(caller("honest")).unwrap();
         assert_eq!(greedy.iter().map(is_lost).collect::<Vec<_>>(), [false, false, false, true]);
         let mut lost = greedy.pop().unwrap();
@@ -183,6 +195,7 @@ mod tests {
         assert!(places.enter(caller("greedy")).is_err(), "2 to 2");
         let third = places.enter(caller("third")).unwrap();
         assert_eq!((first.last_status())().code(), Code::Unavailable, "it has its place");
+        assert_eq!([&first, &second, &third].map(WatchPlace::of_caller), [2, 2, 1]);
         drop((first, second, third, greedy));
         assert!(places.0.lock().taken.is_empty());
     }
