@@ -294,7 +294,13 @@ impl World {
             return Ok(());
         }
         let user = self.clients.demands[demand].ticket.user.clone();
-        self.check_admitted(grc, Sender::User(&user), JudgedCall::Release(&reservation))?;
+        let call = JudgedCall::Release(&reservation);
+        if let Err(denied) = self.check_admitted(grc, Sender::User(&user), call) {
+            // The id of a lost reservation may be given again, to somebody else (F11). Then it looks as if it were not
+            // there.
+            self.clients.demands[demand].lost = self.is_lost(demand);
+            return if self.is_lost(demand) { Ok(()) } else { Err(denied) };
+        }
         let token = self.fresh();
         self.waiters.insert(token, Waiter::User { demand });
         self.grcs[grc].post(CoordinatorInput::Release { reservation, token: Token::new(token) });

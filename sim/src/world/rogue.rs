@@ -220,6 +220,12 @@ impl World {
         if owed != Owed::Denial && judgement.is_ok() {
             self.counts.forged_own += 1;
             self.watch.exempt.steal(&txn);
+            // The Commit of such a hold ends the booking that it replaces.
+            if let ForgedContent::ToRm(Message::Hold(order)) = &forged.content
+                && let Some(old) = order.replaces.as_ref().filter(|old| old.is_of(&key))
+            {
+                self.watch.exempt.steal(old);
+            }
         }
         let Forged { by, content, .. } = forged;
         match to {
