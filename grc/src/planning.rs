@@ -127,6 +127,8 @@ pub struct Planners {
     places: Places,
     /// The user who is planned for; "anonymous" unless set.
     user: UserName,
+    /// The place of a request that has one for all of its planning; `None`: each piece of planning takes one.
+    place: Option<Arc<PlanningSlot>>,
 }
 
 /// How far a search goes, which decides on which threads it runs.
@@ -197,13 +199,33 @@ impl Planners {
     ) -> Self {
         let (places, user) = (Places::new(limits::PLANNINGS_MAX), nobody());
         let quick_nodes = limits::QUICK_NODES;
-        Self { quick, search, outside, libraries, hand, quick_nodes, places, user }
+        Self { quick, search, outside, libraries, hand, quick_nodes, places, user, place: None }
     }
 
     /// The same planners for a user. Places and turns are shared fairly between users.
     #[must_use]
     pub fn of(&self, user: &UserName) -> Self {
         Self { user: user.clone(), ..self.clone() }
+    }
+
+    /// Waits until it is this user's turn to plan something that holds nothing. Returns planners that have the place for all
+    /// of it. Such plans have up to [`limits::FRAMES_MAX`] frames, and their queries, views and answers keep the async
+    /// threads busy, which the protocol needs: so they take turns as a whole.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when too many requests are being planned, or the place is given to another user meanwhile.
+    pub(crate) async fn what_if(&self) -> Result<(Self, Turn), Status> {
+        let place = self.enter()?;
+        let turn = place.turn(TurnQueue::WhatIf).await?;
+        Ok((Self { place: Some(place), ..self.clone() }, turn))
+    }
+
+    /// The place of the request, or a new one.
+    fn enter(&self) -> Result<Arc<PlanningSlot>, Status> {
+        match &self.place {
+            Some(place) => Ok(Arc::clone(place)),
+            None => self.places.enter(&self.user).map(Arc::new),
+        }
     }
 
     /// Plans every frame of a picture. Async threads only wait; the time budget begins when a planner's thread begins.
@@ -220,7 +242,7 @@ impl Planners {
         picture: FrameAvailability,
         explained: ExplainedFrames,
     ) -> Result<PlanningOutcome, Status> {
-        let place = self.places.enter(&self.user)?;
+        let place = self.enter()?;
         let _counted = metrics::GaugeGuard::new(&metrics::grc().plannings);
         let (span, begun) = (traces::part("planning"), Instant::now());
         let FrameAvailability { views, unreachable, .. } = picture;
@@ -435,7 +457,7 @@ impl Planners {
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many requests are being planned, or the turn does not come in time.
     pub async fn for_alternatives(&self) -> Result<AlternativesTurn<'_>, Status> {
-        let place = self.places.enter(&self.user)?;
+        let place = self.enter()?;
         let turn = place.turn(TurnQueue::Alternatives);
         let turn = tokio::time::timeout(limits::ALTERNATIVES_TIME_MAX.to_std(), turn).await;
         let turn = turn.map_err(|_| status::busy())??;
@@ -449,7 +471,7 @@ impl Planners {
         time: Span,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> Result<T, Status> {
-        let place = self.places.enter(&self.user)?;
+        let place = self.enter()?;
         self.work(&place, pool, line, time, work).await
     }
 
@@ -499,7 +521,7 @@ impl Planners {
 #[derive(Debug)]
 pub struct AlternativesTurn<'a> {
     planners: &'a Planners,
-    place: PlanningSlot,
+    place: Arc<PlanningSlot>,
     _turn: Turn,
 }
 

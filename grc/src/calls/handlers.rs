@@ -127,12 +127,14 @@ impl CoordinatorRpc for GrcService {
         caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let (mut federation, admitted) = self.admitted(request, options).await?;
+        let (planners, _turn) = self.planners.of(&admitted.user).what_if().await?;
+        let service = Self { planners, ..self.clone() };
         let planned =
-            self.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::All);
+            service.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::All);
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
-                self.alternatives(&federation, request, &admitted, &mut planned).await
+                service.alternatives(&federation, request, &admitted, &mut planned).await
             }
             _ => None,
         };

@@ -28,10 +28,12 @@ pub(crate) enum TurnQueue {
     Outside,
     /// Searches for alternatives, which ask all resource managers about many frames, over and over.
     Alternatives,
+    /// Whole plans that hold nothing, from the first query to the answer.
+    WhatIf,
 }
 
 impl TurnQueue {
-    const COUNT: usize = Self::Alternatives as usize + 1;
+    const COUNT: usize = Self::WhatIf as usize + 1;
 }
 
 /// The places of one coordinator. Clones share them.

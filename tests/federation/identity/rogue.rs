@@ -39,40 +39,68 @@ pub(super) struct Rogue {
     pub(super) planned: Arc<AtomicUsize>,
 }
 
+/// What a rogue does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attack {
+    /// Forged messages at resource managers and at the coordinator.
+    Forge,
+    /// Plans that fit nowhere.
+    Plan,
+    /// All the watches that it gets.
+    Watch,
+    /// Connections that say nothing, or half of a greeting.
+    Connect,
+}
+
+impl Attack {
+    pub(super) const ALL: [Self; 4] = [Self::Forge, Self::Plan, Self::Watch, Self::Connect];
+}
+
 impl Rogue {
-    /// Starts every attack. `ids` begins every id of the honest coordinator's reservations: it is in each message.
-    pub(super) fn start(world: &mut TlsWorld, ids: &str) -> Self {
+    /// Starts attacks. `ids` begins every id of the honest coordinator's reservations: it is in each message.
+    pub(super) fn start(world: &mut TlsWorld, ids: &str, attacks: &[Attack]) -> Self {
         let stolen = world.who("grid", Role::Coordinator, "grc-2");
         let mallory = world.who("grid", Role::User, "mallory");
         let counts: [Arc<AtomicUsize>; 3] = std::array::from_fn(|_| Arc::default());
         let [let_through, forged, planned] = counts;
-        let mut attacks = JoinSet::new();
-        for rm in RMS {
-            let forger = Forger {
-                client: world.rm(&stolen, rm),
-                resolver: world.resolver(&stolen),
-                rm,
-                ids: ids.to_owned(),
-                let_through: Arc::clone(&let_through),
-                forged: Arc::clone(&forged),
-            };
-            attacks.spawn(forger.forge());
-        }
-        for number in 0..PLANS {
-            attacks.spawn(plan(world.grc(&mallory), number, Arc::clone(&planned)));
-        }
-        attacks.spawn(watch(world.grc(&mallory)));
-        for daemon in RMS.iter().chain(&["grc"]) {
-            let to: SocketAddr = world.address(daemon).parse().unwrap();
-            for _ in 0..HALF / 4 {
-                attacks.spawn(half(FROM, to));
-            }
-            if *daemon == "grc" {
-                attacks.spawn(silence(FROM, to, Arc::default()));
+        let mut tasks = JoinSet::new();
+        for attack in attacks {
+            match attack {
+                Attack::Forge => {
+                    for rm in RMS {
+                        let forger = Forger {
+                            client: world.rm(&stolen, rm),
+                            resolver: world.resolver(&stolen),
+                            rm,
+                            ids: ids.to_owned(),
+                            let_through: Arc::clone(&let_through),
+                            forged: Arc::clone(&forged),
+                        };
+                        tasks.spawn(forger.forge());
+                    }
+                }
+                Attack::Plan => {
+                    for number in 0..PLANS {
+                        tasks.spawn(plan(world.grc(&mallory), number, Arc::clone(&planned)));
+                    }
+                }
+                Attack::Watch => {
+                    tasks.spawn(watch(world.grc(&mallory)));
+                }
+                Attack::Connect => {
+                    for daemon in RMS.iter().chain(&["grc"]) {
+                        let to: SocketAddr = world.address(daemon).parse().unwrap();
+                        for _ in 0..HALF / 4 {
+                            tasks.spawn(half(FROM, to));
+                        }
+                    }
+                    let to = world.address("grc").parse().unwrap();
+                    tasks.spawn(silence(FROM, to, Arc::default()));
+                }
             }
         }
         assert_eq!(SILENT, 10_000);
-        Self { _attacks: attacks, let_through, forged, planned }
+        Self { _attacks: tasks, let_through, forged, planned }
     }
 }
 
