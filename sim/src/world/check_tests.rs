@@ -58,6 +58,7 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
         servers: None,
     };
     world.watch.intents.insert(txn.clone());
+    world.watch.sent.note(0, &txn, &Message::Hold(order.clone()));
     world.now_us = durable_us;
     world.rms[0].stepped_us = held_us;
     let (soft, hard) = (Span::from_secs(8), Span::from_secs(12));

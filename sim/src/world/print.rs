@@ -1,6 +1,6 @@
 //! The transcript: how packets, records and replies are printed. Windows are printed in seconds of the world.
 
-use coalloc_common::RmName;
+use coalloc_common::{RmName, TransactionId};
 use coalloc_common::{Segment, Span};
 use coalloc_protocol::conversation::{ChangeEnd, ReleaseReply, RequestEnd};
 use coalloc_protocol::coordinator::{
@@ -11,6 +11,7 @@ use coalloc_protocol::participant::ParticipantRecord;
 
 use super::network::Packet;
 use super::node::WALL_START;
+use super::rogue::ForgedContent;
 
 const DISK_FULL: &str = "DiskFull: the disk is nearly full, send it again later";
 const OTHER_CONTENT: &str = "OtherContent: the id is known with other content";
@@ -41,6 +42,17 @@ fn candidate(candidate: &Candidate) -> String {
     let order: Vec<&str> = candidate.order.iter().map(|rm| rm.as_str()).collect();
     let manner = if candidate.one_way { "one-way" } else { "in turns" };
     if order.is_empty() { all } else { format!("{all}; {manner}: {}", order.join(", ")) }
+}
+
+/// A message of the rogue about a transaction.
+pub fn forged(txn: &TransactionId, content: &ForgedContent) -> String {
+    match content {
+        ForgedContent::ToRm(Message::Hold(order)) => format!("Hold {txn}  {}", hold(order)),
+        ForgedContent::ToRm(message) => format!("{:?} {txn}", message.kind()),
+        ForgedContent::Resolve(rm) => format!("Resolve {txn} as {rm}"),
+        ForgedContent::Release => format!("Release the reservation of {txn}"),
+        ForgedContent::GiveUp(rm) => format!("GiveUp on {rm} for the reservation of {txn}"),
+    }
 }
 
 /// A packet in the transcript.

@@ -21,7 +21,7 @@ use coalloc_protocol::message::{Answer, HoldOrder, Message, Token};
 use coalloc_protocol::participant::{ParticipantInput, Phase};
 
 use super::identity::{JudgedCall, Sender};
-use super::{Address, Event, Fault, Waiter, World};
+use super::{Address, Event, Fault, Waiter, World, print};
 
 /// The rogue of a world.
 #[derive(Debug)]
@@ -49,8 +49,9 @@ pub struct Forged {
     content: ForgedContent,
 }
 
+/// What a forged message says.
 #[derive(Debug, Clone)]
-enum ForgedContent {
+pub enum ForgedContent {
     /// What a coordinator sends to an RM or a child coordinator.
     ToRm(Message),
     /// A question about the outcome, in the name of this RM.
@@ -198,7 +199,7 @@ impl World {
         self.counts.fault(Fault::F14);
         self.say(
             |world| format!("rogue ({key}) -> {}", world.name(to)),
-            |_| format!("{:?} of {txn} in the name of {}", forged.content, forged.by),
+            |_| format!("{}, in the name of {}", print::forged(&txn, &forged.content), forged.by),
         );
         let reservation = reservation_of(&txn);
         let call = match &forged.content {
