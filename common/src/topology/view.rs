@@ -18,7 +18,7 @@ pub struct FrameView {
     pub window: Window,
     /// Free CPUs of each vertex (`wc_i`); zero at exchange points.
     pub free_cpus: Vec<Cpus>,
-    /// Free rate of each edge (`wb_k`), indexed by [`Direction::at`]. On a shared edge both entries
+    /// Free rate of each edge (`wb_k`), indexed by [`Direction::at`](super::Direction::at). On a shared edge both entries
     /// are the same number, which the two directions share.
     pub free_bps: Vec<[BitsPerSecond; 2]>,
     /// Free amounts of each further kind that any site has, by vertex.

@@ -93,6 +93,11 @@ impl LiveReservations {
         }
     }
 
+    /// How many reservations of a user are listed, also those whose time is over.
+    fn listed(&self, user: &UserName) -> usize {
+        self.by_user.get(user).map_or(0, BTreeSet::len)
+    }
+
     /// The reservations of a user that end after `now`.
     fn of(&self, user: &UserName, now: Time) -> impl Iterator<Item = &ReservationId> {
         let own = self.by_user.get(user).into_iter();
@@ -204,7 +209,8 @@ impl Coordinator {
         let user = &known.ticket.user;
         let quota = self.quotas.of(user);
         let changed = known.is_changing().then_some(known);
-        if changed.is_none() {
+        // Those whose time is over are listed, too, so this is mostly all that it takes.
+        if changed.is_none() && self.live.listed(user) > quota.live as usize {
             let live = self.live.of(user, now).filter(|other| *other != id).count() as u64;
             if live >= u64::from(quota.live) {
                 return Err(too_many(user, live, quota.live));
