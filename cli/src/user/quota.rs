@@ -90,10 +90,10 @@ mod tests {
         };
         let text = "\
 user alice
-of                         reserved   at most  left
-live reservations                 3        10     7
-CPU-hours from now on          12.5       100  87.5
-Gbit/s-hours from now on       0.75  no limit
+of                        reserved   at most  left
+live reservations                3        10     7
+CPU-hours from now on         12.5       100  87.5
+Gbit/s-hours from now on      0.75  no limit
 at most 200 calls a second
 ";
         assert_eq!(tabulate(&quota), text);
