@@ -17,7 +17,7 @@ const PATH_SHOWN_MAX: usize = 100;
 
 /// What a caller has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum ShownProof {
     /// It cannot show anything, because the daemon serves in plain text. Everything is allowed, on loopback.
     PlainText,
     /// Nothing, although it could.
@@ -29,7 +29,7 @@ enum Shown {
 /// What is known of a caller at one daemon: what it is here, and its names in each role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerFacts {
-    shown: Shown,
+    shown: ShownProof,
     /// What the caller is here; it may be several things.
     parties: Parties,
     user: Option<UserName>,
@@ -38,7 +38,7 @@ pub struct CallerFacts {
 }
 
 impl CallerFacts {
-    const fn shown(shown: Shown) -> Self {
+    const fn shown(shown: ShownProof) -> Self {
         let parties = Parties::of(&[]);
         Self { shown, parties, user: None, coordinator: None, rm: None }
     }
@@ -46,20 +46,20 @@ impl CallerFacts {
     /// A caller at a daemon that serves in plain text: it may be anybody.
     #[must_use]
     pub const fn plain_text() -> Self {
-        Self::shown(Shown::PlainText)
+        Self::shown(ShownProof::PlainText)
     }
 
     /// A caller who has shown nothing.
     #[must_use]
     pub const fn nobody() -> Self {
-        Self::shown(Shown::Nothing)
+        Self::shown(ShownProof::Nothing)
     }
 
     /// A user who is nothing else here, by a token.
     #[must_use]
     pub const fn user_only(user: UserName) -> Self {
         let parties = Parties::of(&[Party::User, Party::Identified]);
-        Self { shown: Shown::Proof, parties, user: Some(user), coordinator: None, rm: None }
+        Self { shown: ShownProof::Proof, parties, user: Some(user), coordinator: None, rm: None }
     }
 
     /// Somebody who has proven an identity. The names are those that it has here.
@@ -77,7 +77,7 @@ impl CallerFacts {
         let own = facts.iter().filter(|(is, _)| *is);
         let parties = own.fold(others, |parties, (_, party)| parties.with(*party));
         let parties = parties.with(Party::Identified);
-        Self { shown: Shown::Proof, parties, user, coordinator, rm }
+        Self { shown: ShownProof::Proof, parties, user, coordinator, rm }
     }
 
     /// Whether the caller is of this kind here.
@@ -101,7 +101,7 @@ impl CallerFacts {
     /// Whether nothing is judged, because the daemon serves in plain text.
     #[must_use]
     pub const fn is_unjudged(&self) -> bool {
-        matches!(self.shown, Shown::PlainText)
+        matches!(self.shown, ShownProof::PlainText)
     }
 
     /// Whether the caller is an operator of this daemon, or anybody in plain text.
@@ -135,8 +135,8 @@ impl CallerFacts {
         }
         let method = path.rsplit('/').next().unwrap_or_default().to_owned();
         Err(match self.shown {
-            Shown::Nothing => Denial::Unproven { method, parties },
-            Shown::PlainText | Shown::Proof => Denial::OtherParty { method, parties },
+            ShownProof::Nothing => Denial::Unproven { method, parties },
+            ShownProof::PlainText | ShownProof::Proof => Denial::OtherParty { method, parties },
         })
     }
 

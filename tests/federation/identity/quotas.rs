@@ -1,5 +1,7 @@
 //! Quotas of users at a real coordinator: who meets one is told which and what is left, and nobody else notices.
 
+use std::sync::OnceLock;
+
 use coalloc_common::Role;
 use coalloc_net::client::Dialer;
 use coalloc_proto::v1::{self, Reason, ReservationState as State};
@@ -7,7 +9,7 @@ use tonic::Code;
 use tonic_types::StatusExt as _;
 
 use super::world::{TlsWorld, request};
-use crate::harness::pair;
+use crate::harness::{pair, seconds_from_now};
 
 /// Reserves some CPUs at each of two sites for a number of hours, an hour from now, with a tenth of a Gbit/s between them.
 async fn reserve(
@@ -25,8 +27,14 @@ async fn reserve_wide(
     id: &str,
     (user, cpus, mbps, hours): (&str, u64, u64, i64),
 ) -> v1::Reservation {
-    let pair = pair(cpus, mbps, 3_600, hours * 3_600);
-    let request = Some(v1::CoAllocationRequest { user: user.to_owned(), ..pair });
+    // The same start for all, so that the same request is the same when it is sent again.
+    static START: OnceLock<coalloc_proto::Timestamp> = OnceLock::new();
+    let start = START.get_or_init(|| seconds_from_now(3_600));
+    let request = Some(v1::CoAllocationRequest {
+        user: user.to_owned(),
+        earliest_start: Some(*start),
+        ..pair(cpus, mbps, 3_600, hours * 3_600)
+    });
     let request = v1::ReserveRequest { request_id: id.to_owned(), request, ..Default::default() };
     world.grc(dialer).reserve(request).await.unwrap().into_inner().reservation.unwrap()
 }

@@ -56,7 +56,7 @@ async fn honest_day(
 
 /// A world in which something is booked for two months, and the beginning of the ids of its coordinator.
 async fn world_with_a_booking() -> (TlsWorld, [(String, Dialer); USERS], v1::Reservation, String) {
-    let mut world = TlsWorld::start().await;
+    let mut world = TlsWorld::start_with("").await;
     let users = std::array::from_fn(|number| honest(&mut world, number));
     let (user, dialer) = &users[0];
     let request = v1::CoAllocationRequest { user: user.clone(), ..pair(1, 1, 3_600, 60 * 86_400) };
