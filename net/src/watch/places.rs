@@ -193,9 +193,10 @@ mod tests {
         assert!(is_lost(&greedy[2]), "3 to 1");
         assert!(places.enter(caller("honest")).is_err(), "2 to 2");
         assert!(places.enter(caller("greedy")).is_err(), "2 to 2");
+        assert_eq!([&first, &second].map(WatchPlace::of_caller), [2, 2]);
         let third = places.enter(caller("third")).unwrap();
         assert_eq!((first.last_status())().code(), Code::Unavailable, "it has its place");
-        assert_eq!([&first, &second, &third].map(WatchPlace::of_caller), [2, 2, 1]);
+        assert_eq!(third.of_caller(), 1);
         drop((first, second, third, greedy));
         assert!(places.0.lock().taken.is_empty());
     }
