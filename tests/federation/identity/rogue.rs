@@ -80,8 +80,11 @@ impl Rogue {
                     }
                 }
                 Attack::Plan => {
+                    // Over one connection: a daemon shares the places of handshakes by address, and the honest users of
+                    // this test have the same one.
+                    let client = world.grc(&mallory);
                     for number in 0..PLANS {
-                        tasks.spawn(plan(world.grc(&mallory), number, Arc::clone(&planned)));
+                        tasks.spawn(plan(client.clone(), number, Arc::clone(&planned)));
                     }
                 }
                 Attack::Watch => {
