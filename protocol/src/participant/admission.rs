@@ -2,11 +2,14 @@
 //!
 //! At every instant a hold may take `max(own, share of (free + own))` (Takefusa 2010, section 3.4, option C).
 //! Here `own` is what the replaced booking has, together with what is [`kept`](super::kept) beside it (nothing
-//! if the hold replaces nothing), and `share` is the user's service level, which is never better than the best level
-//! of its coordinator ([`ServiceLevels`](coalloc_common::ServiceLevels)). A coordinator is told nothing of what is
-//! beyond its best level: an order beyond that is refused as if nothing more were free (ADR 44). So a change that asks for no more
+//! if the hold replaces nothing), and `share` is the user's service level. So a change that asks for no more
 //! than it had is never refused. A change that asks for more is admitted like a new request, less its own old
 //! booking. Outside the horizon only `own` is left: the part of an active booking that is over stays as it was.
+//!
+//! A user's level is never better than the best level of the coordinator that asks
+//! ([`ServiceLevels`](coalloc_common::ServiceLevels)). A coordinator is told nothing of what is beyond its best level: an
+//! order beyond that is refused as if nothing more were free (ADR 44).
+//!
 //! For a path with an inner network, a query reports no more than one route can carry now, and a hold must find
 //! a route, see [`super::inner`]. For a by-server site, a query reports the CPUs of the servers that are idle
 //! throughout, and a hold must find enough of them, see [`super::servers`].
