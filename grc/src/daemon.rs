@@ -34,6 +34,7 @@ use crate::planning::plan_cache::PlanCache;
 pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     // The address is bound first: a second daemon of this configuration fails here, or at the ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
+    config.daemon.security.follow();
     let host = System::host(config.daemon.security.dialer());
     let opened = shell::open(&config, &host)?;
     let planners = Planners::start()?;
@@ -69,7 +70,6 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     };
     let readers = vec![node.reader.clone(), meters::reader(statuses, owed)];
     let name = config.name.as_str();
-    config.daemon.security.follow();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);
     federation.watch();

@@ -16,8 +16,9 @@ use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
 use crate::identity::certificate::CertificateOwner;
-use crate::identity::client::{BelievedStream, ExpectedServer, secure};
+use crate::identity::client::{ExpectedServer, secure};
 use crate::identity::store::IdentityStore;
+use crate::server::{BoxStream, Stream};
 
 /// A daemon to connect to: where it is, and who has to answer there.
 #[derive(Debug, Clone)]
@@ -120,15 +121,24 @@ impl Dialer {
     /// nobody is, any daemon that is believed may.
     #[must_use]
     pub fn connect(&self, to: &Destination) -> Channel {
-        let Some(identity) = &self.identity else { return to.endpoint.connect_lazy() };
+        // In plain text the library's own connector does the same with less.
+        match self.identity {
+            None => to.endpoint.connect_lazy(),
+            Some(_) => self.connect_over(SystemNetwork, to),
+        }
+    }
+
+    /// The same as [`connect`](Self::connect), over a network of the caller's.
+    #[must_use]
+    pub fn connect_over<N: Network>(&self, network: N, to: &Destination) -> Channel {
         let expected = to.expected.clone().unwrap_or(ExpectedServer::AnyDaemon);
-        let connector = TlsDialer {
-            identity: Arc::clone(identity),
+        to.endpoint.connect_with_connector_lazy(Connector {
+            network,
+            identity: self.identity.clone(),
             expected,
             address: to.address.as_str().into(),
             shown: to.shown.clone(),
-        };
-        to.endpoint.connect_with_connector_lazy(connector)
+        })
     }
 
     /// A channel to `address` (`host:port`), where any daemon that is believed may answer.
@@ -140,17 +150,43 @@ impl Dialer {
     }
 }
 
-/// Connects to one address over TLS, whenever the channel needs a connection.
+/// A network on which addresses can be connected to.
+pub trait Network: Clone + Send + Sync + 'static {
+    /// The bytes of a connection, in both directions.
+    type Stream: Stream;
+
+    /// Connects to `address` (`host:port`).
+    fn open(&self, address: &str) -> impl Future<Output = std::io::Result<Self::Stream>> + Send;
+}
+
+/// The network of the real machine.
+#[derive(Debug, Clone, Copy)]
+struct SystemNetwork;
+
+impl Network for SystemNetwork {
+    type Stream = TcpStream;
+
+    async fn open(&self, address: &str) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect(address).await?;
+        // Messages are small, and somebody waits for each.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+/// Connects to one address, whenever the channel needs a connection.
 #[derive(Debug, Clone)]
-struct TlsDialer {
-    identity: Arc<IdentityStore>,
+struct Connector<N> {
+    network: N,
+    /// `None`: connections are in plain text.
+    identity: Option<Arc<IdentityStore>>,
     expected: ExpectedServer,
     address: Arc<str>,
     shown: ShownCertificate,
 }
 
-impl Service<Uri> for TlsDialer {
-    type Response = TokioIo<BelievedStream<TcpStream>>;
+impl<N: Network> Service<Uri> for Connector<N> {
+    type Response = TokioIo<BoxStream>;
     type Error = Box<dyn std::error::Error + Send + Sync>;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -159,14 +195,13 @@ impl Service<Uri> for TlsDialer {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { identity, expected, address, shown } = self.clone();
+        let Self { network, identity, expected, address, shown } = self.clone();
         Box::pin(async move {
-            let stream = TcpStream::connect(&*address).await?;
-            // Messages are small, and somebody waits for each.
-            stream.set_nodelay(true)?;
+            let stream = network.open(&address).await?;
+            let Some(identity) = identity else { return Ok(TokioIo::new(Box::new(stream) as _)) };
             let stream = secure(&identity, &expected, stream).await?;
             shown.set(stream.server().clone());
-            Ok(TokioIo::new(stream))
+            Ok(TokioIo::new(Box::new(stream) as _))
         })
     }
 }

@@ -1,9 +1,57 @@
-//! The two clocks of a real machine ([`crate::machine::System`]), read in one place.
+//! The two clocks of a real machine ([`crate::machine::System`]), read in one place, and clocks that are handed in.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use coalloc_common::{BootTime, Now, Time};
 use rustix::time::{ClockId, clock_gettime};
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
 
-/// Reads both clocks.
+/// A source of both clocks: those of the real machine, or those of a simulation. Cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Now + Send + Sync>);
+
+impl Clock {
+    /// The clocks of the real machine.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(now)
+    }
+
+    /// Clocks that are read by a function.
+    pub fn new(read: impl Fn() -> Now + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    /// Reads both clocks.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        (self.0)()
+    }
+
+    /// The wall clock, for the TLS library. A time before 1970 counts as 1970.
+    #[must_use]
+    pub fn unix(&self) -> UnixTime {
+        let us = u64::try_from(self.now().wall.as_us()).unwrap_or_default();
+        UnixTime::since_unix_epoch(Duration::from_micros(us))
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.now())
+    }
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.unix())
+    }
+}
+
+/// Reads both clocks of the real machine.
 #[must_use]
 pub fn now() -> Now {
     Now {

@@ -184,6 +184,7 @@ async fn serve_at<L: Listener>(
         .layer(AuthorizationLayer {
             authorization: access.authorization,
             call_rates: access.call_rates,
+            clock: access.clock,
         });
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();

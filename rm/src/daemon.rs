@@ -44,6 +44,7 @@ async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
     let opened = shell::open(&config)?;
+    config.daemon.security.follow();
     let host = System::host(config.daemon.security.dialer());
     serve_on(config, &host, listener, opened, server::stop_signal()).await
 }
@@ -64,7 +65,6 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     let readers =
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kinds.clone())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
-    config.daemon.security.follow();
     let telemetry = Telemetry::start(&config.daemon, kind, name, readers).await?;
     let publisher = Publisher::new(node.handle.clone(), &config, &ledger_id);
     let started = Some(convert::time_to_wire(node.handle.now().wall));

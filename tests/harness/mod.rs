@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -34,7 +34,9 @@ pub(crate) fn free_port() -> u16 {
         let first = (std::process::id() % 89) as u16 * 100;
         let port = 10_000 + (first + step) % 9_900;
         let Ok(flag) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        // Nobody listens there. Listening there to find out would be wrong: a daemon that another thread starts
+        // at this moment inherits the listener until it runs its own program, and the port stays taken.
+        if TcpStream::connect(("127.0.0.1", port)).is_err() {
             TAKEN.lock().unwrap().push(flag);
             return port;
         }

@@ -12,7 +12,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use crate::faults::{Draws, FAULTS};
-use crate::federation::{GRC, coordinator};
+use crate::federation::GRC;
+use crate::identities::{Party, Protection};
 use crate::machine::EPOCH_US;
 use crate::trace::Trace;
 
@@ -27,6 +28,8 @@ const LAST: Duration = Duration::from_secs(90);
 
 /// Everything that clients were told.
 pub(crate) type Journal = Arc<Mutex<Vec<Entry>>>;
+/// The ids of all transactions that clients were told of.
+pub(crate) type Transactions = Arc<Mutex<Vec<String>>>;
 
 /// How a client waits for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,16 +128,29 @@ pub(crate) struct User {
     name: String,
     draws: Draws,
     journal: Journal,
+    known: Transactions,
     trace: Trace,
     client: CoordinatorClient<Channel>,
     requests: Vec<Mine>,
 }
 
 impl User {
-    pub(crate) fn new(name: &str, draws: Draws, journal: &Journal, trace: &Trace) -> Self {
-        let (journal, trace) = (Arc::clone(journal), trace.clone());
-        let requests = Vec::new();
-        Self { name: name.to_owned(), draws, journal, trace, client: coordinator(), requests }
+    pub(crate) fn new(
+        name: &str,
+        protection: &Protection,
+        draws: Draws,
+        (journal, known): (&Journal, &Transactions),
+        trace: &Trace,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            draws,
+            journal: Arc::clone(journal),
+            known: Arc::clone(known),
+            trace: trace.clone(),
+            client: protection.coordinator(Party::User),
+            requests: Vec::new(),
+        }
     }
 
     /// Everything that a user does: calls as long as faults are made, then perhaps questions about the
@@ -268,6 +284,9 @@ impl User {
                 return;
             }
             Some(Ok(Some(told))) => {
+                if !told.transaction.is_empty() {
+                    self.known.lock().unwrap().push(told.transaction.clone());
+                }
                 let (state, version) = (told.state(), told.version);
                 let detail =
                     told.refusal.as_ref().map(|refusal| format!(" {:?}", refusal.reason()));

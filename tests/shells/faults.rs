@@ -1,5 +1,6 @@
 //! The faults of a run, drawn from the seed before anything runs.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coalloc_common::DiskSpace;
@@ -33,6 +34,10 @@ pub(crate) enum Fault {
     Start(&'static str),
     /// A disk is nearly full, or has space again (F4).
     Disk(&'static str, DiskSpace),
+    /// A daemon is given a new certificate, perhaps after its certificate has ended.
+    Renew(&'static str),
+    /// The certificate of the stolen key is revoked (F14).
+    Revoke,
 }
 
 /// Does the machine go down with the process, and boot again?
@@ -75,6 +80,24 @@ fn links() -> Vec<(&'static str, &'static str)> {
     let mut links: Vec<_> = RMS.iter().map(|rm| (GRC, *rm)).collect();
     links.push((USERS, GRC));
     links
+}
+
+/// When the first certificates of daemons end, and when daemons get new ones. Now and then the new one is late.
+pub(crate) fn plan_renewals(
+    draws: &mut Draws,
+) -> (BTreeMap<&'static str, Duration>, Vec<(Duration, Fault)>) {
+    let (mut ends, mut renewals) = (BTreeMap::new(), Vec::new());
+    for name in DAEMONS {
+        if draws.percent(50) {
+            let end = Duration::from_secs(4 + draws.below(18));
+            let margin = draws.between(100, 3_000);
+            let at = if draws.percent(40) { end + margin } else { end - margin };
+            ends.insert(name, end);
+            renewals.push((at.min(FAULTS), Fault::Renew(name)));
+        }
+    }
+    renewals.push((draws.between(12_000, 20_000), Fault::Revoke));
+    (ends, renewals)
 }
 
 /// All faults of a run, in order of time. Each fault of a link ends before the next fault of that link begins.

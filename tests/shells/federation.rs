@@ -6,15 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use coalloc_grc::config::GrcConfig;
 use coalloc_grc::planning::Planners;
-use coalloc_net::client;
+use coalloc_net::client::{Destination, ShownCertificate};
 use coalloc_net::machine::Host;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
-use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_rm::config::RmConfig;
-use tonic::transport::Channel;
 
 use crate::disk::SimLedger;
-use crate::machine::{Hardware, PORT, SimListener, SimMachine, connect};
+use crate::identities::{Protection, STOLEN};
+use crate::machine::{Hardware, PORT, SimListener, SimMachine};
 use crate::trace::Trace;
 
 /// The coordinator.
@@ -23,8 +21,10 @@ pub(crate) const GRC: &str = "grc";
 pub(crate) const RMS: [&str; 3] = ["nrm", "crm-A", "crm-B"];
 /// All daemons with a ledger.
 pub(crate) const DAEMONS: [&str; 4] = [GRC, "nrm", "crm-A", "crm-B"];
-/// The host of all clients.
+/// The host of all honest clients.
 pub(crate) const USERS: &str = "users";
+/// The host of whoever has the stolen key.
+pub(crate) const ROGUE: &str = "rogue";
 /// CPUs of each site.
 pub(crate) const CPUS: u64 = 10;
 /// Mbit/s between the sites.
@@ -52,7 +52,8 @@ fn configs() -> &'static Configs {
             |name: &str| format!("daemon: {{insecure_plaintext: true, listen: \"127.0.0.1:{PORT}\", ledger: {name}}}\n");
         let rm = |name: &str, inventory: &str| {
             let text = format!(
-                "{}coordinators: [{{name: {GRC}, address: \"{GRC}:{PORT}\"}}]\n\
+                "{}coordinators: [{{name: {GRC}, address: \"{GRC}:{PORT}\"}}, \
+                 {{name: {STOLEN}, address: \"{ROGUE}:{PORT}\"}}]\n\
                  policy: {{hold_soft: 3s, hold_hard: 15s}}\n\
                  profiles: {{coordinators: [{GRC}]}}\n\
                  inventory: {{name: {name}, domain: D, {inventory}}}\n",
@@ -76,25 +77,42 @@ fn configs() -> &'static Configs {
 }
 
 /// Runs a daemon on its host; it only ends when its host ends.
-pub(crate) async fn serve(hardware: Arc<Hardware>, trace: Trace) -> turmoil::Result {
+pub(crate) async fn serve(
+    hardware: Arc<Hardware>,
+    protection: Protection,
+    trace: Trace,
+) -> turmoil::Result {
     if hardware.is_absent() {
         return std::future::pending().await;
     }
-    let host: Host = Arc::new(SimMachine(Arc::clone(&hardware)));
-    let listener = SimListener::bind().await?;
     let name = hardware.name;
+    let identity = match &protection {
+        Protection::PlainText => None,
+        Protection::Tls(identities) => Some(identities.of_daemon(name).await),
+    };
+    if let Some(identity) = &identity {
+        hardware.set_identity(identity);
+    }
+    let security = Protection::security(identity);
+    let dialer = security.dialer();
+    let host: Host = Arc::new(SimMachine { hardware: Arc::clone(&hardware), dialer });
+    let listener = SimListener::bind().await?;
     let records = hardware.disk.bodies().len();
     trace.add(name, format_args!("starts with {records} records"));
     let forever = std::future::pending();
     if name == GRC {
-        let config = configs().grc.clone();
+        let mut config = configs().grc.clone();
+        config.daemon.security = security;
+        expect_all(&protection, &mut config.rms);
         let mut core = coalloc_grc::node::shell::coordinator(&config, &host);
         let ledger = SimLedger::open(&hardware, &mut core)?;
         let planners = Planners::at_once()?;
         let opened = (core, ledger);
         coalloc_grc::daemon::serve_on(config, &host, listener, opened, planners, forever).await?;
     } else {
-        let config = configs().rms[name].clone();
+        let mut config = configs().rms[name].clone();
+        config.daemon.security = security;
+        expect_all(&protection, &mut config.coordinators);
         let mut core = coalloc_rm::shell::participant(&config);
         let ledger = SimLedger::open(&hardware, &mut core)?;
         coalloc_rm::daemon::serve_on(config, &host, listener, (core, ledger), forever).await?;
@@ -102,16 +120,11 @@ pub(crate) async fn serve(hardware: Arc<Hardware>, trace: Trace) -> turmoil::Res
     Ok(())
 }
 
-fn channel(name: &str) -> Channel {
-    connect(&client::endpoint("address", &format!("{name}:{PORT}")).unwrap())
-}
-
-/// A client of the coordinator, on the host that calls this.
-pub(crate) fn coordinator() -> CoordinatorClient<Channel> {
-    CoordinatorClient::new(channel(GRC))
-}
-
-/// A client of a resource manager, on the host that calls this.
-pub(crate) fn manager(name: &str) -> ResourceManagerClient<Channel> {
-    ResourceManagerClient::new(channel(name))
+/// Sets who has to answer where a daemon's peers are.
+fn expect_all<N: ToString>(protection: &Protection, peers: &mut BTreeMap<N, Destination>) {
+    for (name, destination) in peers {
+        destination.expected = protection.destination(&name.to_string()).expected;
+        // The configuration is that of all runs, and each start of a daemon has connections of its own.
+        destination.shown = ShownCertificate::default();
+    }
 }

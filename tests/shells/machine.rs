@@ -2,26 +2,22 @@
 //! its owners are tasks whose disk takes simulated time.
 
 use std::fmt;
-use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use coalloc_common::{BootTime, Now, Time};
 use coalloc_ledger::SimulatedDisk;
 use coalloc_ledger::owner::OwnerTurn;
-use coalloc_net::client::Destination;
+use coalloc_net::client::{Destination, Dialer, Network};
+use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::machine::{BlockingWork, Machine, OwnerFinished};
 use coalloc_net::server::{BoxStream, Listener};
-use http::Uri;
-use hyper_util::rt::TokioIo;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tokio::sync::{Notify, oneshot};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use turmoil::net::{TcpListener, TcpStream};
 
 use crate::trace::Trace;
@@ -56,10 +52,12 @@ struct State {
     dead: bool,
     /// Whether the machine is on without the process: a caller learns this at once.
     absent: bool,
+    /// The identity with which the process serves; `None` in plain text, and while it does not run.
+    identity: Option<Arc<IdentityStore>>,
 }
 
-/// Microseconds since the simulation began.
-fn elapsed_us() -> i64 {
+/// Microseconds since the simulation began; 0 outside of a simulation.
+pub(crate) fn elapsed_us() -> i64 {
     let elapsed = turmoil::sim_elapsed().unwrap_or_default();
     i64::try_from(elapsed.as_micros()).unwrap()
 }
@@ -72,6 +70,7 @@ impl Hardware {
             disk_time: ChaCha8Rng::seed_from_u64(seed ^ hash(name)),
             dead: false,
             absent: false,
+            identity: None,
         };
         // 32 hexadecimal digits. The ids of reservations begin with them, and so show the daemon and the seed.
         let id = format!("{:04x}{:04x}{seed:024x}", hash(name) & 0xffff, seed & 0xffff);
@@ -92,6 +91,7 @@ impl Hardware {
         self.disk.crash();
         let mut state = self.state.lock().unwrap();
         state.dead = false;
+        state.identity = None;
         if reboot {
             state.boots += 1;
             state.booted_us = now_us;
@@ -111,6 +111,19 @@ impl Hardware {
     /// Has the process ended by itself?
     pub(crate) fn is_dead(&self) -> bool {
         self.state.lock().unwrap().dead
+    }
+
+    /// Sets the identity with which the process serves.
+    pub(crate) fn set_identity(&self, identity: &Arc<IdentityStore>) {
+        self.state.lock().unwrap().identity = Some(Arc::clone(identity));
+    }
+
+    /// Has a process that runs read its identity again, as on SIGHUP.
+    pub(crate) fn reload_identity(&self) {
+        let identity = self.state.lock().unwrap().identity.clone();
+        if let Some(identity) = identity {
+            identity.reload().unwrap();
+        }
     }
 
     /// How long a write takes before it is durable, and then until that is reported: some milliseconds,
@@ -133,31 +146,35 @@ pub(crate) fn hash(text: &str) -> u64 {
 }
 
 /// A host from one start to its next crash.
-pub(crate) struct SimMachine(pub(crate) Arc<Hardware>);
+pub(crate) struct SimMachine {
+    pub(crate) hardware: Arc<Hardware>,
+    /// Connects with the identity of the process.
+    pub(crate) dialer: Dialer,
+}
 
 impl fmt::Debug for SimMachine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.name)
+        write!(f, "{}", self.hardware.name)
     }
 }
 
 impl Machine for SimMachine {
     fn now(&self) -> Now {
         let elapsed = elapsed_us();
-        let booted = self.0.state.lock().unwrap().booted_us;
+        let booted = self.hardware.state.lock().unwrap().booted_us;
         Now { wall: Time::from_us(EPOCH_US + elapsed), boot: BootTime::from_us(elapsed - booted) }
     }
 
     fn boot_id(&self) -> String {
-        format!("{}-{}", self.0.name, self.0.state.lock().unwrap().boots)
+        format!("{}-{}", self.hardware.name, self.hardware.state.lock().unwrap().boots)
     }
 
     fn connect(&self, to: &Destination) -> Channel {
-        connect(&to.endpoint)
+        self.dialer.connect_over(SimNetwork, to)
     }
 
     fn drive(&self, name: &str, mut turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {
-        let (hardware, name) = (Arc::clone(&self.0), name.to_owned());
+        let (hardware, name) = (Arc::clone(&self.hardware), name.to_owned());
         let posted = Arc::new(Notify::new());
         let bell = Arc::clone(&posted);
         turns.ring(Box::new(move || bell.notify_one()));
@@ -260,28 +277,14 @@ impl Listener for SimListener {
     }
 }
 
-/// A channel over the simulated network.
-pub(crate) fn connect(endpoint: &Endpoint) -> Channel {
-    endpoint.connect_with_connector_lazy(Connector)
-}
-
+/// Connects over the simulated network.
 #[derive(Debug, Clone, Copy)]
-struct Connector;
+pub(crate) struct SimNetwork;
 
-impl tower_service::Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = std::io::Error;
-    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
+impl Network for SimNetwork {
+    type Stream = TcpStream;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        Box::pin(async move {
-            let host = uri.host().unwrap_or_default().to_owned();
-            let port = uri.port_u16().unwrap_or(PORT);
-            Ok(TokioIo::new(TcpStream::connect((host.as_str(), port)).await?))
-        })
+    async fn open(&self, address: &str) -> std::io::Result<TcpStream> {
+        TcpStream::connect(address).await
     }
 }

@@ -8,7 +8,8 @@
 //! judge.
 //!
 //! TCP itself is left out (in turmoil, a dropped message breaks its connection), and so are the threads of
-//! owners and planners, and SQLite. `sim/` tests the protocol under far more faults and seeds;
+//! owners and planners, and SQLite. Most runs are over TLS, with [`identities`] that are judged by simulated
+//! time, and with a [`rogue`] who has a stolen key. `sim/` tests the protocol under far more faults and seeds;
 //! `tests/federation` and `tests/blackbox` use real processes.
 //!
 //! `COALLOC_SHELL_SEEDS=n` runs n seeds, `COALLOC_SEED=n` runs only seed n, with its log.
@@ -19,8 +20,10 @@ mod clients;
 mod disk;
 mod faults;
 mod federation;
+mod identities;
 mod machine;
 mod profiles;
+mod rogue;
 mod run;
 mod seeds;
 mod single;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use coalloc_proto::v1;
 use tonic::Status;
 
-use crate::federation::{GRC, RMS, manager};
+use crate::federation::{GRC, RMS};
+use crate::identities::{Party, Protection};
 use crate::trace::Trace;
 
 /// Pause between two attempts.
@@ -31,13 +32,13 @@ struct Had {
 }
 
 /// Follows every resource manager, for as long as the run lasts.
-pub(crate) fn follow_all(trace: &Trace) {
+pub(crate) fn follow_all(protection: &Protection, trace: &Trace) {
     for name in RMS {
-        let trace = trace.clone();
+        let (protection, trace) = (protection.clone(), trace.clone());
         tokio::spawn(async move {
             let mut had = Had::default();
             loop {
-                let broken = follow(name, &mut had, &trace).await.err();
+                let broken = follow(&protection, name, &mut had, &trace).await.err();
                 let text = broken.map(|status| format!("{:?}", status.code()));
                 trace.add("watch", format_args!("profiles of {name} ended: {text:?}"));
                 tokio::time::sleep(PAUSE).await;
@@ -47,12 +48,17 @@ pub(crate) fn follow_all(trace: &Trace) {
 }
 
 /// Follows one stream until it breaks.
-async fn follow(name: &'static str, had: &mut Had, trace: &Trace) -> Result<(), Status> {
+async fn follow(
+    protection: &Protection,
+    name: &'static str,
+    had: &mut Had,
+    trace: &Trace,
+) -> Result<(), Status> {
     let (epoch, revision) = had.picture.unwrap_or_default();
     let request =
         v1::WatchProfilesRequest { coordinator: GRC.to_owned(), epoch, revision, policy: None };
     // The client must be kept: see `watching`.
-    let mut client = manager(name);
+    let mut client = protection.manager(Party::Coordinator, name);
     let mut stream = client.watch_profiles(request).await?.into_inner();
     loop {
         let message = tokio::time::timeout(SILENCE, stream.message()).await;

@@ -10,11 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use turmoil::Sim;
 
-use crate::clients::{self, Journal, User};
-use crate::faults::{Draws, FAULTS, Fault, Reboot, plan};
-use crate::federation::{DAEMONS, USERS, serve};
+use crate::clients::{self, Journal, Transactions, User};
+use crate::faults::{Draws, FAULTS, Fault, Reboot, plan, plan_renewals};
+use crate::federation::{DAEMONS, ROGUE, USERS, serve};
+use crate::identities::{Identities, Protection};
 use crate::machine::Hardware;
 use crate::profiles;
+use crate::rogue::Rogue;
 use crate::trace::Trace;
 use crate::verdict::judge_at_rest;
 use crate::watching;
@@ -52,6 +54,7 @@ pub(crate) fn draws(seed: u64, part: &str) -> Draws {
 pub(crate) fn federation<'a>(
     seed: u64,
     ledgers: Ledgers,
+    protection: &Protection,
     trace: &Trace,
 ) -> (Sim<'a>, BTreeMap<&'static str, Arc<Hardware>>) {
     let mut sim = turmoil::Builder::new()
@@ -65,8 +68,8 @@ pub(crate) fn federation<'a>(
     for name in DAEMONS {
         let hardware = Hardware::new(name, seed, ledgers == Ledgers::Lying, trace);
         hosts.insert(name, Arc::clone(&hardware));
-        let trace = trace.clone();
-        sim.host(name, move || serve(Arc::clone(&hardware), trace.clone()));
+        let (protection, trace) = (protection.clone(), trace.clone());
+        sim.host(name, move || serve(Arc::clone(&hardware), protection.clone(), trace.clone()));
     }
     (sim, hosts)
 }
@@ -74,28 +77,56 @@ pub(crate) fn federation<'a>(
 /// Runs one seed to its end.
 pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
     let trace = Trace::default();
-    let (mut sim, hosts) = federation(seed, ledgers, &trace);
+    let mut plan = plan(&mut draws(seed, "faults"));
+    // One run in four is in plain text.
+    let protection = if seed.is_multiple_of(4) {
+        Protection::PlainText
+    } else {
+        let (ends, renewals) = plan_renewals(&mut draws(seed, "renewals"));
+        plan.extend(renewals);
+        plan.sort_by_key(|(at, _)| *at);
+        Protection::Tls(Identities::create(|name| ends.get(name).copied()))
+    };
+    let (mut sim, hosts) = federation(seed, ledgers, &protection, &trace);
     let journal: Journal = Arc::default();
-    let users = (Arc::clone(&journal), trace.clone());
+    let known = Transactions::default();
+    let rogue = (protection.clone(), Arc::clone(&known), trace.clone());
+    sim.host(ROGUE, move || {
+        let (protection, known, trace) = rogue.clone();
+        async move {
+            match protection {
+                Protection::PlainText => {}
+                Protection::Tls(_) => {
+                    let draws = draws(seed, "rogue");
+                    Rogue::new(&protection, draws, &known, &trace).work().await;
+                }
+            }
+            // The host stays, and nobody listens there.
+            std::future::pending().await
+        }
+    });
+    let users = (protection.clone(), Arc::clone(&journal), trace.clone());
     sim.client(USERS, async move {
-        let (journal, trace) = users;
-        let followed = watching::follow_all(&trace);
-        profiles::follow_all(&trace);
+        let (protection, journal, trace) = users;
+        let followed = watching::follow_all(&protection, &trace);
+        profiles::follow_all(&protection, &trace);
         let mut at_work = Vec::new();
         for number in 0..clients::USERS {
             let name = format!("u{number}");
-            let user = User::new(&name, draws(seed, &name), &journal, &trace);
+            let told = (&journal, &known);
+            let user = User::new(&name, &protection, draws(seed, &name), told, &trace);
             at_work.push(tokio::spawn(user.work()));
         }
         for user in at_work {
             user.await?;
         }
-        judge_at_rest(&journal, &trace).await;
-        watching::compare_all(followed, &trace).await;
+        judge_at_rest(&protection, &journal, &trace).await;
+        watching::compare_all(&protection, followed, &trace).await;
         Ok(())
     });
-    let mut nemesis = Nemesis { hosts, down: BTreeMap::new(), dark: BTreeMap::new(), trace };
-    nemesis.drive(&mut sim, seed);
+    let (down, dark) = Default::default();
+    let mut nemesis = Nemesis { hosts, protection, down, dark, trace };
+    nemesis.drive(&mut sim, plan);
     let trace = nemesis.trace;
     Outcome { lines: trace.lines(), faults: trace.faults() }
 }
@@ -103,6 +134,7 @@ pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
 /// Makes the faults.
 struct Nemesis {
     hosts: BTreeMap<&'static str, Arc<Hardware>>,
+    protection: Protection,
     /// Processes that are not running, and since when.
     down: BTreeMap<&'static str, Duration>,
     /// The faults that links have now.
@@ -112,8 +144,8 @@ struct Nemesis {
 
 impl Nemesis {
     /// Steps the simulation until the clients are done.
-    fn drive(&mut self, sim: &mut Sim<'_>, seed: u64) {
-        let mut plan = plan(&mut draws(seed, "faults")).into_iter().peekable();
+    fn drive(&mut self, sim: &mut Sim<'_>, plan: Vec<(Duration, Fault)>) {
+        let mut plan = plan.into_iter().peekable();
         let mut over = false;
         loop {
             let now = sim.elapsed();
@@ -149,9 +181,25 @@ impl Nemesis {
             Fault::Crash(name, reboot) => self.crash(sim, name, reboot, now),
             Fault::CutAfter(name, appends, cut) => self.hosts[name].disk.cut_after(appends, cut),
             Fault::Disk(name, room) => self.hosts[name].disk.set_room(room),
+            Fault::Renew(_) | Fault::Revoke => self.change_identities(fault, now),
             Fault::Start(name) => return self.start(sim, name),
         }
         self.trace.add("fault", format_args!("{fault:?}"));
+    }
+
+    /// Changes the files of identities, and tells the processes that run.
+    fn change_identities(&self, fault: Fault, now: Duration) {
+        let Protection::Tls(identities) = &self.protection else { return };
+        match fault {
+            Fault::Renew(name) => {
+                identities.renew(name);
+                self.hosts[name].reload_identity();
+            }
+            _ => {
+                identities.revoke_stolen(now);
+                self.hosts.values().for_each(|hardware| hardware.reload_identity());
+            }
+        }
     }
 
     fn crash(&mut self, sim: &mut Sim<'_>, name: &'static str, reboot: Reboot, now: Duration) {
@@ -227,6 +275,8 @@ fn bend(sim: &Sim<'_>, fault: Fault) {
         | Fault::Crash(..)
         | Fault::CutAfter(..)
         | Fault::Start(_)
+        | Fault::Renew(_)
+        | Fault::Revoke
         | Fault::Disk(..) => {}
     }
 }

@@ -30,7 +30,7 @@ fn report(seed: u64, outcome: &Outcome) -> String {
 
 /// Events that must occur in the runs of a test, as the log shows them; a run in which nothing happens
 /// proves nothing.
-const HAPPENS: [&str; 26] = [
+const HAPPENS: [&str; 36] = [
     " Confirmed ",
     " Changed ",
     " Unchanged ",
@@ -57,6 +57,16 @@ const HAPPENS: [&str; 26] = [
     "Reservations ended",
     " goes on from revision ",
     " begins anew at revision ",
+    " Renew(",
+    " Revoke",
+    "Hold (Denial): PermissionDenied",
+    "Commit (Denial): PermissionDenied",
+    "Resolve (Denial): PermissionDenied",
+    "Release (Refusal): refused",
+    "Hold that replaces (Refusal): refused",
+    "Hold (Anything): done",
+    "Release (Anything): done",
+    "(Anything): Unavailable",
 ];
 
 /// How often each of these events has occurred.

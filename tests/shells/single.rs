@@ -8,7 +8,8 @@ use coalloc_proto::v1::ReservationState;
 use tonic::{Code, Request};
 
 use crate::clients::wanted;
-use crate::federation::{USERS, coordinator};
+use crate::federation::USERS;
+use crate::identities::{Identities, Party, Protection};
 use crate::run::{Ledgers, federation};
 use crate::trace::Trace;
 
@@ -23,7 +24,8 @@ enum Leaves {
     ByDeadline,
 }
 
-async fn everything_begun_is_finished(leaves: Leaves) -> turmoil::Result {
+async fn everything_begun_is_finished(protection: Protection, leaves: Leaves) -> turmoil::Result {
+    let coordinator = || protection.coordinator(Party::User);
     // Wait until the coordinator knows every resource manager.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut unanswered = 0;
@@ -69,9 +71,15 @@ async fn everything_begun_is_finished(leaves: Leaves) -> turmoil::Result {
 }
 
 fn in_peace(leaves: Leaves) {
+    for protection in [Protection::PlainText, Protection::Tls(Identities::create(|_| None))] {
+        in_peace_with(&protection, leaves);
+    }
+}
+
+fn in_peace_with(protection: &Protection, leaves: Leaves) {
     let trace = Trace::default();
-    let (mut sim, _) = federation(1, Ledgers::Sound, &trace);
-    sim.client(USERS, everything_begun_is_finished(leaves));
+    let (mut sim, _) = federation(1, Ledgers::Sound, protection, &trace);
+    sim.client(USERS, everything_begun_is_finished(protection.clone(), leaves));
     sim.run().unwrap_or_else(|error| panic!("{error}\n{}", trace.lines().join("\n")));
     assert!(trace.faults().is_empty(), "{:?}", trace.faults());
 }

@@ -10,7 +10,8 @@ use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::clients::Journal;
-use crate::federation::{GRC, RMS, coordinator, manager};
+use crate::federation::{GRC, RMS};
+use crate::identities::{Party, Protection};
 use crate::trace::Trace;
 
 /// Time after the last fault by which everything has ended (I22): a request may be planned again for a
@@ -19,11 +20,11 @@ const REST: Duration = Duration::from_secs(90);
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Waits for rest, and judges.
-pub(crate) async fn judge_at_rest(journal: &Journal, trace: &Trace) {
+pub(crate) async fn judge_at_rest(protection: &Protection, journal: &Journal, trace: &Trace) {
     let mut last = "nobody was asked".to_owned();
     let began = turmoil::sim_elapsed().unwrap_or_default();
     while turmoil::sim_elapsed().unwrap_or_default() < began + REST {
-        match hear().await {
+        match hear(protection).await {
             Ok(heard) => match restless(&heard) {
                 None => {
                     trace.add("audit", format_args!("everything is at rest"));
@@ -50,12 +51,15 @@ pub(crate) async fn judge_at_rest(journal: &Journal, trace: &Trace) {
 ///
 /// Answers that were read one after the other describe one common point in time only if the coordinator
 /// answers the same before and after.
-async fn hear() -> Result<FederationReport, Status> {
+async fn hear(protection: &Protection) -> Result<FederationReport, Status> {
     let mut heard = FederationReport::default();
     let all = v1::ListRequest::default();
+    let coordinator = || protection.coordinator(Party::Operator);
     let before = rpc::all_reservations(&mut coordinator(), all.clone()).await?;
     for name in RMS {
-        heard.testimonies.push(Testimony::of(&mut manager(name)).await?.0);
+        heard
+            .testimonies
+            .push(Testimony::of(&mut protection.manager(Party::SouthOperator, name)).await?.0);
     }
     let reservations = rpc::all_reservations(&mut coordinator(), all).await?;
     if reservations != before {

@@ -7,7 +7,7 @@ use coalloc_cli::kit::rpc::{Coordinator, ResourceManager};
 use coalloc_proto::v1;
 use tonic::{Code, Status, Streaming};
 
-use crate::federation::{coordinator, manager};
+use crate::identities::{Party, Protection};
 use crate::trace::Trace;
 
 /// The stream to follow.
@@ -38,16 +38,16 @@ enum Open {
 }
 
 impl Stream {
-    async fn open(self, resume_token: String) -> Result<Open, Status> {
+    async fn open(self, protection: &Protection, resume_token: String) -> Result<Open, Status> {
         Ok(match self {
             Self::Bookings => {
                 let request = v1::WatchBookingsRequest { resume_token };
-                let mut client = manager("nrm");
+                let mut client = protection.manager(Party::SouthOperator, "nrm");
                 Open::Bookings(client.watch_bookings(request).await?.into_inner(), client)
             }
             Self::Reservations => {
                 let request = v1::WatchRequest { resume_token, ..Default::default() };
-                let mut client = coordinator();
+                let mut client = protection.coordinator(Party::Operator);
                 Open::Reservations(client.watch(request).await?.into_inner(), client)
             }
         })
@@ -93,20 +93,22 @@ impl Open {
 type Heard = Arc<Mutex<Vec<String>>>;
 
 /// Follows every stream from its beginning, for as long as the run lasts.
-pub(crate) fn follow_all(trace: &Trace) -> Vec<Heard> {
+pub(crate) fn follow_all(protection: &Protection, trace: &Trace) -> Vec<Heard> {
     let follow_one = |stream: &Stream| {
         let heard = Heard::default();
-        tokio::spawn(follow(*stream, Arc::clone(&heard), trace.clone()));
+        tokio::spawn(follow(protection.clone(), *stream, Arc::clone(&heard), trace.clone()));
         heard
     };
     ALL.iter().map(follow_one).collect()
 }
 
-async fn follow(stream: Stream, heard: Heard, trace: Trace) {
+async fn follow(protection: Protection, stream: Stream, heard: Heard, trace: Trace) {
     let mut token = "0".to_owned();
     loop {
-        trace.add("watch", format_args!("{stream:?} from {token}"));
-        let broken = match stream.open(token.clone()).await {
+        // The token ends with a digest of records, which name certificates by their digests.
+        let shown = token.rsplit_once(':').map_or(token.as_str(), |(place, _)| place);
+        trace.add("watch", format_args!("{stream:?} from {shown}"));
+        let broken = match stream.open(&protection, token.clone()).await {
             Ok(mut open) => loop {
                 match open.next().await {
                     Ok(Some((behind, event))) => {
@@ -130,9 +132,9 @@ async fn follow(stream: Stream, heard: Heard, trace: Trace) {
 }
 
 /// Compares the events of each follower with those that a new follower receives at the end.
-pub(crate) async fn compare_all(followed: Vec<Heard>, trace: &Trace) {
+pub(crate) async fn compare_all(protection: &Protection, followed: Vec<Heard>, trace: &Trace) {
     for (stream, heard) in ALL.into_iter().zip(followed) {
-        let all = match everything(stream).await {
+        let all = match everything(protection, stream).await {
             Ok(all) => all,
             Err(status) => return trace.accuse(format!("{stream:?}: {}", status.message())),
         };
@@ -153,8 +155,8 @@ pub(crate) async fn compare_all(followed: Vec<Heard>, trace: &Trace) {
 }
 
 /// All events of a stream, read at once.
-async fn everything(stream: Stream) -> Result<Vec<String>, Status> {
-    let mut open = stream.open("0".to_owned()).await?;
+async fn everything(protection: &Protection, stream: Stream) -> Result<Vec<String>, Status> {
+    let mut open = stream.open(protection, "0".to_owned()).await?;
     let (mut all, mut progress) = (Vec::new(), 0);
     // One progress message comes at the start, and one when all past events have been sent.
     while progress < 2 {

@@ -20,8 +20,9 @@ use tower_service::Service;
 use super::Caller;
 use super::call_rates::CallRates;
 use super::roster::Roster;
+use crate::clock::{self, Clock};
 use crate::server::connection::CallConnection;
-use crate::{clock, metrics, status};
+use crate::{metrics, status};
 
 /// Whom a daemon serves.
 #[derive(Debug, Clone)]
@@ -58,14 +59,15 @@ pub struct AuthorizationLayer {
     pub authorization: Authorization,
     /// Counts the calls of users; `None`: they are not limited.
     pub call_rates: Option<Arc<CallRates>>,
+    /// The clock by which calls are counted.
+    pub clock: Clock,
 }
 
 impl<S> Layer<S> for AuthorizationLayer {
     type Service = AuthorizationService<S>;
 
     fn layer(&self, inner: S) -> AuthorizationService<S> {
-        let (authorization, call_rates) = (self.authorization.clone(), self.call_rates.clone());
-        AuthorizationService { inner, authorization, call_rates }
+        AuthorizationService { inner, judge: self.clone() }
     }
 }
 
@@ -73,8 +75,7 @@ impl<S> Layer<S> for AuthorizationLayer {
 #[derive(Debug, Clone)]
 pub struct AuthorizationService<S> {
     inner: S,
-    authorization: Authorization,
-    call_rates: Option<Arc<CallRates>>,
+    judge: AuthorizationLayer,
 }
 
 impl<S> Service<Request<Body>> for AuthorizationService<S>
@@ -91,12 +92,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let judged = self.authorization.caller(&request).and_then(|caller| {
-            caller.check_calls(request.uri().path())?;
-            count(self.call_rates.as_deref(), &caller)?;
-            Ok(caller)
-        });
-        match judged {
+        match self.judge.judge(&request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Box::pin(self.inner.call(request))
@@ -112,13 +108,23 @@ where
     }
 }
 
-/// Counts an allowed call of a user, which may be one too many.
-fn count(call_rates: Option<&CallRates>, caller: &Caller) -> Result<(), tonic::Status> {
-    let (Some(rates), Some(user)) = (call_rates, caller.user()) else { return Ok(()) };
-    rates.count(user, clock::now().boot).map_err(|over| {
-        metrics::net().calls_over_quota.inc();
-        status::too_many_calls(user.as_str(), over.most, over.retry_after)
-    })
+impl AuthorizationLayer {
+    /// Who makes a request, if the caller may make it.
+    fn judge<B>(&self, request: &Request<B>) -> Result<Caller, tonic::Status> {
+        let caller = self.authorization.caller(request)?;
+        caller.check_calls(request.uri().path())?;
+        self.count(&caller)?;
+        Ok(caller)
+    }
+
+    /// Counts an allowed call of a user, which may be one too many.
+    fn count(&self, caller: &Caller) -> Result<(), tonic::Status> {
+        let (Some(rates), Some(user)) = (&self.call_rates, caller.user()) else { return Ok(()) };
+        rates.count(user, self.clock.now().boot).map_err(|over| {
+            metrics::net().calls_over_quota.inc();
+            status::too_many_calls(user.as_str(), over.most, over.retry_after)
+        })
+    }
 }
 
 /// Counts a denial, and logs it unless another one was logged a moment ago: strangers must not fill the log.

@@ -13,9 +13,10 @@ use tonic::Status;
 
 use super::layer::note_denial;
 use super::{Caller, Proof};
+use crate::clock::Clock;
 use crate::identity::server::ProvenClient;
+use crate::status;
 use crate::tokens::{TokenVerifier, VerifiedUser};
-use crate::{clock, status};
 
 /// Who is who at a daemon that does not serve in plain text.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Roster {
     pub identities: authorization::Roster,
     /// Verifies the tokens of users who show no certificate; `None`: tokens prove nothing here.
     pub tokens: Option<Arc<TokenVerifier>>,
+    /// The clock by which tokens are judged.
+    pub clock: Clock,
 }
 
 impl Roster {
@@ -56,7 +59,7 @@ impl Roster {
         let token = token.ok_or_else(|| {
             unproven("authorization: allowed is `Bearer ` and a token".to_owned())
         })?;
-        let verified = tokens.verify(token, clock::now().wall);
+        let verified = tokens.verify(token, self.clock.now().wall);
         let verified = verified.map_err(|error| unproven(error.to_string()))?;
         let VerifiedUser { user, issuer, subject_digest, .. } = verified;
         let proof = Proof::Token { issuer, subject_digest };

@@ -27,6 +27,7 @@ use super::certificate::CertificateOwner;
 use super::server::alert;
 use super::store::{Credentials, IdentityStore};
 use super::trust::{Trust, Use, algorithms};
+use crate::clock::Clock;
 
 /// Who has to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,9 +94,10 @@ pub async fn secure<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 ) -> Result<BelievedStream<S>, HandshakeError> {
     let credentials = store.current();
     let patience = limits::HANDSHAKE_PATIENCE.to_std();
-    let stream = tokio::time::timeout(patience, handshake(&credentials, expected, stream))
-        .await
-        .unwrap_or(Err(HandshakeError::Silent))?;
+    let stream =
+        tokio::time::timeout(patience, handshake(&credentials, store.clock(), expected, stream))
+            .await
+            .unwrap_or(Err(HandshakeError::Silent))?;
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let chain: Vec<_> = chain.iter().map(|one| one.clone().into_owned()).collect();
     let none = HandshakeError::Broken(std::io::ErrorKind::InvalidData.into());
@@ -109,6 +111,7 @@ pub async fn secure<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     credentials: &Credentials,
+    clock: &Clock,
     expected: &ExpectedServer,
     stream: S,
 ) -> Result<TlsStream<S>, HandshakeError> {
@@ -125,6 +128,7 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
         ))));
     config.alpn_protocols = vec![b"h2".to_vec()];
     config.resumption = Resumption::disabled();
+    config.time_provider = Arc::new(clock.clone());
     // The name is sent to the server, which has only one certificate and does not look at it.
     config.enable_sni = false;
     let name = ServerName::from(std::net::Ipv4Addr::LOCALHOST);

@@ -22,6 +22,7 @@ use super::certificate::CertificateOwner;
 use super::store::IdentityStore;
 use super::trust::{Trust, Use, algorithms};
 use crate::authorization::layer::note_denial;
+use crate::clock::Clock;
 use crate::server::BoxStream;
 
 /// Whether clients have to show a certificate.
@@ -52,7 +53,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(certified: &Arc<CertifiedKey>, trust: &Arc<Trust>) -> Self {
+    pub(super) fn new(certified: &Arc<CertifiedKey>, trust: &Arc<Trust>, clock: &Clock) -> Self {
         let of = |certificates| {
             let verifier = Arc::new(ClientVerifier { trust: Arc::clone(trust), certificates });
             let mut config =
@@ -62,6 +63,7 @@ impl Settings {
             config.alpn_protocols = vec![b"h2".to_vec()];
             config.session_storage = Arc::new(NothingIsResumed);
             config.send_tls13_tickets = 1;
+            config.time_provider = Arc::new(clock.clone());
             Arc::new(config)
         };
         Self {

@@ -20,6 +20,7 @@ use crate::authorization::call_rates::{CallQuotas, CallRates};
 use crate::authorization::layer::Authorization;
 use crate::authorization::roster::Roster;
 use crate::client::{Destination, Dialer};
+use crate::clock::Clock;
 use crate::tokens::{TokenIssuers, TokenVerifier};
 
 /// How a daemon proves who it is, and whom it believes.
@@ -53,13 +54,16 @@ pub struct Access {
     pub authorization: Authorization,
     /// Counts the calls of users; `None`: they are not limited.
     pub call_rates: Option<Arc<CallRates>>,
+    /// The clock by which calls are counted.
+    pub clock: Clock,
 }
 
 impl Access {
     /// Everybody may do everything, in plain text.
     #[must_use]
-    pub const fn plain_text() -> Self {
-        Self { tls: None, authorization: Authorization::PlainText, call_rates: None }
+    pub fn plain_text() -> Self {
+        let (authorization, clock) = (Authorization::PlainText, Clock::system());
+        Self { tls: None, authorization, call_rates: None, clock }
     }
 
     /// The same access, with a limit on the calls of each proven user.
@@ -179,11 +183,13 @@ impl Security {
         let roster = Roster {
             identities,
             tokens: identity.tokens.as_ref().map(|tokens| Arc::clone(&tokens.verifier)),
+            clock: identity.store.clock().clone(),
         };
         Access {
             tls: Some(TlsServer::new(Arc::clone(&identity.store), certificates)),
             authorization: Authorization::Roster(Arc::new(roster)),
             call_rates: None,
+            clock: identity.store.clock().clone(),
         }
     }
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use coalloc_common::{Identity, Role, Time, limits};
+use coalloc_common::{Identity, Role, Span, Time, limits};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use super::certificate::CertificateOwner;
 use super::trust::{Trust, Use, read};
 use super::{Disbelief, IdentityError, server};
+use crate::clock::Clock;
 
 /// The file with the certificate, and after it the certificates of its issuers up to, but without, an authority.
 pub const CERTIFICATE: &str = "certificate.pem";
@@ -41,11 +42,11 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Reads a folder.
+    /// Reads a folder. Certificates are judged by `clock`, now and later.
     ///
     /// # Errors
     /// When a file is missing or cannot be used, or the certificate is not valid now.
-    pub fn read(folder: &Path) -> Result<Self, IdentityError> {
+    fn read(folder: &Path, clock: &Clock) -> Result<Self, IdentityError> {
         let path = folder.join(CERTIFICATE);
         let bad = |problem: String| IdentityError::content(&path, problem);
         let chain: Result<Vec<CertificateDer<'static>>, _> =
@@ -53,7 +54,7 @@ impl Credentials {
         let chain = chain.map_err(|error| bad(error.to_string()))?;
         let first = chain.first().ok_or_else(|| bad("there is no certificate in it".to_owned()))?;
         let owner = CertificateOwner::read(first).map_err(|error| bad(error.to_string()))?;
-        let now = crate::clock::now().wall;
+        let now = clock.now().wall;
         if now >= owner.not_after {
             return Err(bad(format!("the certificate ended at {}; renew it", owner.not_after)));
         }
@@ -75,7 +76,7 @@ impl Credentials {
             bad_key(&"the key does not belong to the certificate beside it; replace both")
         })?;
         let (certified, trust) = (Arc::new(certified), Arc::new(Trust::read(&folder.join(TRUST))?));
-        let servers = server::Settings::new(&certified, &trust);
+        let servers = server::Settings::new(&certified, &trust, clock);
         Ok(Self { owner, certified, trust, servers })
     }
 }
@@ -84,6 +85,7 @@ impl Credentials {
 #[derive(Debug)]
 pub struct IdentityStore {
     folder: PathBuf,
+    clock: Clock,
     current: ArcSwap<Credentials>,
     /// The digest of the files that are in force. Files that were refused are read again at the next look: time alone
     /// may make them usable.
@@ -93,15 +95,29 @@ pub struct IdentityStore {
 }
 
 impl IdentityStore {
-    /// Reads a folder.
+    /// Reads a folder. Certificates are judged by the clock of the real machine.
     ///
     /// # Errors
-    /// As [`Credentials::read`].
+    /// When a file is missing or cannot be used, or the certificate is not valid now.
     pub fn open(folder: &Path) -> Result<Arc<Self>, IdentityError> {
+        Self::open_by(folder, Clock::system())
+    }
+
+    /// Reads a folder. Certificates are judged by `clock`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_by(folder: &Path, clock: Clock) -> Result<Arc<Self>, IdentityError> {
         let seen = std::sync::Mutex::new(digest(folder)?);
-        let current = ArcSwap::from_pointee(Credentials::read(folder)?);
+        let current = ArcSwap::from_pointee(Credentials::read(folder, &clock)?);
         let renewed = watch::Sender::new(());
-        Ok(Arc::new(Self { folder: folder.to_owned(), current, seen, renewed }))
+        Ok(Arc::new(Self { folder: folder.to_owned(), clock, current, seen, renewed }))
+    }
+
+    /// The clock by which certificates are judged.
+    #[must_use]
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// What is in force.
@@ -132,7 +148,7 @@ impl IdentityStore {
         if *seen() == now {
             return Ok(false);
         }
-        let credentials = Credentials::read(&self.folder)?;
+        let credentials = Credentials::read(&self.folder, &self.clock)?;
         let (own, new) = (self.identity(), &credentials.owner.identity);
         if *new != own {
             let problem = format!("it is the certificate of {new}; this is {own}");
@@ -187,7 +203,7 @@ impl IdentityStore {
 
     /// Shows in the metrics when the certificate ends, and warns once an hour when less than a third of its life is left.
     fn show_end(&self, warned: &mut Option<Time>) {
-        let (owner, now) = (&self.current().owner, crate::clock::now().wall);
+        let (owner, now) = (&self.current().owner, self.clock.now().wall);
         crate::metrics::net().identity_ends.set(owner.not_after.as_us() / 1_000_000);
         let (life, left) = (owner.not_after.since(owner.not_before), owner.not_after.since(now));
         let is_due = warned.is_none_or(|at| now.since(at) >= limits::IDENTITY_WARNING_PAUSE);
@@ -224,7 +240,7 @@ impl IdentityStore {
         let Some((first, intermediates)) = chain.split_first() else {
             return Err(Disbelief::NoIdentity("there is no certificate".to_owned()));
         };
-        self.current.load().trust.verify(first, intermediates, used, UnixTime::now())
+        self.current.load().trust.verify(first, intermediates, used, self.clock.unix())
     }
 
     /// Done when a certificate is not believed any more: it has ended, was revoked, or its authority was dropped.
@@ -235,9 +251,11 @@ impl IdentityStore {
                 Ok(owner) => owner,
                 Err(disbelief) => return disbelief,
             };
-            let left = owner.not_after.since(crate::clock::now().wall);
+            // A certificate is good to the end of its last second.
+            let end = owner.not_after.saturating_add(Span::from_secs(1));
+            let left = end.since(self.clock.now().wall);
             // A clock that is set meanwhile is noticed at the next look.
-            let look = left.min(limits::IDENTITY_LOOK).max(coalloc_common::Span::from_millis(1));
+            let look = left.min(limits::IDENTITY_LOOK).max(Span::from_millis(1));
             tokio::select! {
                 changed = renewals.changed() => {
                     // The sender lives in this store.

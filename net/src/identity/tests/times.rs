@@ -1,6 +1,9 @@
 //! Certificates that end, also in the middle of a connection, and authorities below authorities.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
+use crate::clock::{self, Clock};
 
 const GRC: &str = "spiffe://north/coalloc/coordinator/grc";
 const CRM: &str = "spiffe://north/coalloc/resource-manager/crm";
@@ -83,7 +86,15 @@ async fn a_certificate_that_ends_takes_its_connections_with_it() {
     let lasting = |whose: &str| folder(&north.of(whose), &[&north]);
     let ending = |whose: &str| folder(&north.leaf_from(vec![uri(whose)], 9, soon()), &[&north]);
     let open = |folder: &TempDir| IdentityStore::open(folder.path()).unwrap();
-    let (client, server) = (open(&lasting(GRC)), open(&ending(CRM)));
+    // This one counts how often it looks at its clock.
+    let looks = std::sync::Arc::new(AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&looks);
+    let clock = Clock::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        clock::now()
+    });
+    let client = IdentityStore::open_by(lasting(GRC).path(), clock).unwrap();
+    let server = open(&ending(CRM));
     let (other_client, other_server) = (open(&ending(GRC)), open(&lasting(CRM)));
     let connect = async |client: &_, server: &std::sync::Arc<IdentityStore>| {
         let server = TlsServer::new(std::sync::Arc::clone(server), ClientCertificates::Required);
@@ -99,6 +110,8 @@ async fn a_certificate_that_ends_takes_its_connections_with_it() {
     // Nothing comes over the first; it fails when the server's certificate has ended.
     let cut = first.read_u8().await.unwrap_err();
     assert_eq!(cut.kind(), std::io::ErrorKind::ConnectionAborted, "{cut}");
+    let looks = looks.load(Ordering::Relaxed);
+    assert!(looks < 50, "it waits for the end, and does not look all the time: {looks} looks");
     let chain = &proven.unwrap().chain;
     let ended = other_server.disbelieved(chain, Use::Client).await.to_string();
     assert!(ended.ends_with("is not valid: it has ended"), "{ended}");
