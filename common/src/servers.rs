@@ -14,7 +14,8 @@
 //! own periods. So all three give the same answers, but for the order of [`Choice::Paper`].
 //!
 //! Left out: who has a server, holds and bookings (the participant knows), sites with interchangeable
-//! CPUs ([`Timetable`]). Source: Castillo 2009, section 4.
+//! CPUs ([`Timetable`]). Source: Castillo 2009, section 4. The file is long because
+//! the timetable is one structure, and its three indexes have files of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

@@ -9,7 +9,7 @@ use coalloc_net::telemetry::LogFormat;
 use crate::run::{Ledgers, Outcome, run};
 
 /// Number of runs of an ordinary test.
-const SEEDS: u64 = 240;
+const SEEDS: u64 = 160;
 /// Number of seeds within which a planted fault must be found.
 const PLANTED_SEEDS: u64 = 40;
 

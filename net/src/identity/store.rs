@@ -14,12 +14,12 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
 
 use super::certificate::CertificateOwner;
 use super::trust::{Trust, Use, read};
 use super::{Disbelief, IdentityError, server};
 use crate::clock::Clock;
+use crate::latest::LatestValue;
 
 /// The file with the certificate, and after it the certificates of its issuers up to, but without, an authority.
 pub const CERTIFICATE: &str = "certificate.pem";
@@ -90,8 +90,8 @@ pub struct IdentityStore {
     /// The digest of the files that are in force. Files that were refused are read again at the next look: time alone
     /// may make them usable.
     seen: std::sync::Mutex<[u8; 32]>,
-    /// Changes whenever the folder was read anew.
-    renewed: watch::Sender<()>,
+    /// How often something new has come into force.
+    pub(super) renewals: LatestValue<u64>,
 }
 
 impl IdentityStore {
@@ -110,8 +110,8 @@ impl IdentityStore {
     pub fn open_by(folder: &Path, clock: Clock) -> Result<Arc<Self>, IdentityError> {
         let seen = std::sync::Mutex::new(digest(folder)?);
         let current = ArcSwap::from_pointee(Credentials::read(folder, &clock)?);
-        let renewed = watch::Sender::new(());
-        Ok(Arc::new(Self { folder: folder.to_owned(), clock, current, seen, renewed }))
+        let renewals = LatestValue::new(0);
+        Ok(Arc::new(Self { folder: folder.to_owned(), clock, current, seen, renewals }))
     }
 
     /// The clock by which certificates are judged.
@@ -132,12 +132,6 @@ impl IdentityStore {
         self.current.load().owner.identity.clone()
     }
 
-    /// Tells of every time when the folder was read anew.
-    #[must_use]
-    pub fn renewals(&self) -> watch::Receiver<()> {
-        self.renewed.subscribe()
-    }
-
     /// Reads the folder again if its files are not those in force. True when something new is in force.
     ///
     /// # Errors
@@ -156,7 +150,7 @@ impl IdentityStore {
         }
         self.current.store(Arc::new(credentials));
         *seen() = now;
-        self.renewed.send_replace(());
+        self.renewals.update(|count| *count += 1);
         Ok(true)
     }
 
@@ -245,8 +239,8 @@ impl IdentityStore {
 
     /// Done when a certificate is not believed any more: it has ended, was revoked, or its authority was dropped.
     pub async fn disbelieved(&self, chain: &[CertificateDer<'static>], used: Use) -> Disbelief {
-        let mut renewals = self.renewals();
         loop {
+            let seen = self.renewals.get();
             let owner = match self.verify(chain, used) {
                 Ok(owner) => owner,
                 Err(disbelief) => return disbelief,
@@ -257,10 +251,7 @@ impl IdentityStore {
             // A clock that is set meanwhile is noticed at the next look.
             let look = left.min(limits::IDENTITY_LOOK).max(Span::from_millis(1));
             tokio::select! {
-                changed = renewals.changed() => {
-                    // The sender lives in this store.
-                    let _ = changed;
-                }
+                _ = self.renewals.wait_for(|count| *count != seen) => {}
                 () = tokio::time::sleep(look.to_std()) => {}
             }
         }

@@ -16,7 +16,8 @@
 //! instant, so a hold may be refused although every instant has enough: no server is idle through all of them.
 //!
 //! Left out: properties of servers, which the shell knows. Source: Castillo 2009, section 4;
-//! docs/adr/0038-by-server-sites.md.
+//! docs/adr/0038-by-server-sites.md. The file is long because choosing servers, keeping them and giving them back are
+//! read together.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
