@@ -45,14 +45,20 @@ pub(crate) fn create(path: &Path, identity: &Identity, id: &str) -> Result<(), L
         }
     }
     fill(&draft, identity, id).map_err(sqlite(&draft, "creating"))?;
-    let place = || -> io::Result<()> {
-        File::open(&draft)?.sync_all()?;
-        fs::rename(&draft, path)?;
-        // The new name is durable only when its folder is synced.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    };
-    place().map_err(|source| LedgerError::Io { path: path.to_owned(), doing: "creating", source })
+    place(&draft, path).map_err(|source| LedgerError::Io {
+        path: path.to_owned(),
+        doing: "creating",
+        source,
+    })
+}
+
+/// Gives a complete file its name, durably.
+pub(crate) fn place(draft: &Path, path: &Path) -> io::Result<()> {
+    File::open(draft)?.sync_all()?;
+    fs::rename(draft, path)?;
+    // The new name is durable only when its folder is synced.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {

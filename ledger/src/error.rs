@@ -123,6 +123,12 @@ pub enum LedgerError {
         /// The message from SQLite.
         why: String,
     },
+    /// A file is where a copy of a ledger should go. Nothing was changed.
+    #[error("{} exists; nothing was changed. Name another file, or move it away", path.display())]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+    },
     /// Accepting a restored ledger was requested, but the ledger is not an older one.
     #[error(
         "{} is the ledger that was last used here, not an older one; nothing was changed. Start \

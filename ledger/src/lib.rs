@@ -28,8 +28,8 @@
 //!
 //! This works while the node runs: for that reason, SQLite's exclusive mode is not used. A reader never delays an
 //! append, but a reader that keeps a transaction open for hours lets the `-wal` file grow. A lock on `<path>.lock`
-//! keeps a second writer out. To copy the ledger of a running node, use `.backup` of `sqlite3`: the main file
-//! alone lacks what is still in the `-wal` file.
+//! keeps a second writer out. To copy the ledger of a running node, use [`backup`]: the main file alone lacks what
+//! is still in the `-wal` file.
 //!
 //! The hash is SHA-256 over the previous hash (32 bytes), the sequence (8 bytes, big endian), the length of the
 //! body in bytes (8 bytes, big endian) and the body. The first previous hash is SHA-256 over
@@ -54,6 +54,7 @@
 //! Compaction and snapshots: a start replays everything. Replication. Disks that break their promises: if the disk
 //! acknowledges an fsync that it has not done, the ledger is wrong, too.
 
+pub mod backup;
 mod chain;
 mod create;
 pub mod error;

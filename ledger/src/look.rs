@@ -213,7 +213,7 @@ fn is_process(pid: u32) -> bool {
 }
 
 /// What is read: the ledger's file, or a copy of it.
-enum LedgerSource {
+pub(crate) enum LedgerSource {
     /// The file alone, which nobody has written to since it was closed.
     Closed(PathBuf),
     /// The file with SQLite's log, while somebody may have them open.
@@ -223,7 +223,7 @@ enum LedgerSource {
 }
 
 impl LedgerSource {
-    fn of(path: &Path) -> Result<Self, LedgerError> {
+    pub(crate) fn of(path: &Path) -> Result<Self, LedgerError> {
         let wal = beside(path, "-wal");
         let log = fs::metadata(&wal).map_or(0, |log| log.len());
         if beside(path, "-shm").exists() {
@@ -239,7 +239,7 @@ impl LedgerSource {
         Ok(Self::Copy(folder))
     }
 
-    fn connect(&self) -> rusqlite::Result<Connection> {
+    pub(crate) fn connect(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = match self {
             Self::Closed(path) => {
@@ -272,7 +272,7 @@ fn escaped(path: &Path) -> String {
     uri
 }
 
-fn io(path: &Path, doing: &'static str) -> impl Fn(std::io::Error) -> LedgerError {
+pub(crate) fn io(path: &Path, doing: &'static str) -> impl Fn(std::io::Error) -> LedgerError {
     let path = path.to_owned();
     move |source| LedgerError::Io { path: path.clone(), doing, source }
 }

@@ -1,9 +1,9 @@
-//! `coalloc ledger`: checks a ledger, prints its records, and lets a node continue from a ledger that was
-//! restored.
+//! `coalloc ledger`: checks a ledger, prints its records, makes backups, and lets a node continue from one.
 //!
 //! The commands read the file itself, whether its node runs or not; no daemon is asked. Only
-//! `accept-restored` writes.
+//! `restore` and `accept-restored` change a ledger.
 
+mod backup;
 mod dump;
 mod line;
 mod verify;
@@ -17,7 +17,7 @@ use crate::kit::exit::{Answer, Exit, Failure};
 
 /// Look into a node's ledger: is it sound, and what did the node do?
 ///
-/// Works while the node runs, after a crash, and on a copy. It changes nothing, except for accept-restored.
+/// Works while the node runs, after a crash, and on a copy. Only restore and accept-restored change a ledger.
 #[derive(Debug, Clone, Args)]
 pub struct LedgerArgs {
     #[command(subcommand)]
@@ -28,6 +28,8 @@ pub struct LedgerArgs {
 enum LedgerCommand {
     Verify(VerifyArgs),
     Dump(DumpArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     AcceptRestored(AcceptArgs),
 }
 
@@ -73,6 +75,44 @@ pub struct DumpArgs {
     json: bool,
 }
 
+/// Copy a ledger, also while its node runs
+///
+/// The copy is one file with everything that is durable now. Every record of it is checked before it gets its
+/// name. An existing file is never overwritten.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  coalloc ledger backup /var/lib/coalloc/north.ledger --to \
+                        /backup/north-$(date +%F).ledger")]
+pub struct BackupArgs {
+    /// The ledger's file
+    file: PathBuf,
+    /// The new file with the copy
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// Print what was copied as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Put a backup back, and let its node continue from it
+///
+/// The node must be stopped. What was at the place is moved to FILE.replaced. Unless the backup has every record
+/// that was ever written at this place, the node has another identity from now on, so that no number is given
+/// twice. What was reserved since the backup is forgotten here: compare with the other side afterwards (the
+/// guide, "Ledgers").
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  coalloc ledger restore /backup/north-2027-01-31.ledger --to \
+                        /var/lib/coalloc/north.ledger")]
+pub struct RestoreArgs {
+    /// The backup
+    backup: PathBuf,
+    /// The ledger's place, as `daemon.ledger` in the node's configuration names it
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+    /// Print what was restored as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 /// Let a node continue from a ledger that is older than its last one
 ///
 /// After a backup was restored, a node refuses to start: it lacks what it has recorded since, and other
@@ -93,6 +133,8 @@ pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
     match &args.command {
         LedgerCommand::Verify(args) => verify::run(args),
         LedgerCommand::Dump(args) => dump::run(args),
+        LedgerCommand::Backup(args) => backup::back_up(args),
+        LedgerCommand::Restore(args) => backup::restore(args),
         LedgerCommand::AcceptRestored(args) => verify::accept(args),
     }
 }
@@ -108,7 +150,9 @@ pub(crate) fn failure(error: &LedgerError) -> Failure {
         | LedgerError::DoesNotFit { .. }
         | LedgerError::Restored { .. }
         | LedgerError::Gone { .. } => Exit::Failed,
-        LedgerError::Locked { .. } | LedgerError::NotRestored { .. } => Exit::Refused,
+        LedgerError::Locked { .. }
+        | LedgerError::NotRestored { .. }
+        | LedgerError::Occupied { .. } => Exit::Refused,
         LedgerError::NewerFormat { .. }
         | LedgerError::ForeignNode { .. }
         | LedgerError::NotALedger { .. }

@@ -87,11 +87,17 @@ fn keep_first<T>(
     }
 }
 
+/// The beginning of a new identity. It is random enough: it only has to differ from all earlier identities under the
+/// same name.
+pub(super) fn new_tag() -> String {
+    let mut tag = uuid::Uuid::new_v4().simple().to_string();
+    tag.truncate(8);
+    tag
+}
+
 /// Runs `coalloc ledger accept-restored`.
 pub(super) fn accept(args: &AcceptArgs) -> Result<Answer, Failure> {
-    // This is random enough: it only has to differ from all earlier identities under this name.
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    let sound = accept_restored(&args.file, &id[..8]).map_err(|error| failure(&error))?;
+    let sound = accept_restored(&args.file, &new_tag()).map_err(|error| failure(&error))?;
     Ok(Answer::done(format!(
         "{} is accepted as it is: {} records, from now on of the node with identity {}.\nThis \
          node has lost everything that was reserved after the last of them. Start it and compare \
