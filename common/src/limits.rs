@@ -165,6 +165,12 @@ pub const PLANNINGS_MAX: usize = 64;
 /// Most long searches at a time, and most outside solvers at a time. The others wait for their turn, round robin by
 /// user. With two searches, the second one uses the threads that the last frames of the first leave idle.
 pub const PLANNING_TURNS: usize = 2;
+/// Plans that hold nothing and searches for alternatives of one user at a time. Their queries, views and answers keep the
+/// async threads busy at normal priority, and the protocol needs these, so no single user has all turns of them.
+pub const WHAT_IF_TURNS_PER_USER: usize = 1;
+/// Longest rest of a user after a plan that holds nothing. The rest is as long as the plan took, so such plans of one user
+/// take half of the time at most; a person who reads the plan does not notice.
+pub const WHAT_IF_REST_MAX: Span = Span::from_secs(1);
 /// Plans that a coordinator remembers after it has shown them to a client, so that they can be reserved by their
 /// digests. The oldest are forgotten first. This is enough for sixteen requests with a plan for each of 256 frames.
 pub const SHOWN_PLANS_MAX: usize = 4_096;
@@ -682,10 +688,12 @@ pub const STOP_PATIENCE: Span = Span::from_secs(5);
 pub const CALL_TIME_MAX: Span = Span::from_secs(120);
 /// How long a coordinator waits for the availability of one RM before it plans without that RM.
 pub const QUERY_PATIENCE: Span = Span::from_secs(3);
-/// Availability queries of one coordinator to one RM in flight at a time. While they are in flight, the frames of
-/// further requests gather and travel as one batch. Because there are two, one slow answer does not hold up
-/// everybody.
-pub const QUERIES_IN_FLIGHT_MAX: usize = 2;
+/// Availability queries of one user to one RM in flight at a time. While they are in flight, the frames of the user's
+/// further requests gather and travel as one batch. Because there are two, one slow answer does not hold up all of them.
+pub const QUERIES_PER_USER_MAX: usize = 2;
+/// Availability queries of one coordinator to one RM in flight at a time, whoever's they are: room for users who ask now
+/// and then beside one who always does. An RM reads for them for [`READS_TIME`] at a time, so its protocol goes on.
+pub const QUERIES_IN_FLIGHT_MAX: usize = 8;
 /// How long a request waits for its availability query: for one query that is in flight before it, and for its own.
 pub const QUERY_QUEUE_PATIENCE: Span = Span::from_secs(7);
 /// Timeout of one Hold, Commit, Abort or Release call, after which the coordinator sends it again.
@@ -808,6 +816,9 @@ const _: () = assert!(2 * REQUEST_PERIODS_MAX < UPWARD_PERIODS_MAX);
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
 const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us());
+// No single user may have all queries in flight.
+const _: () = assert!(QUERIES_PER_USER_MAX < QUERIES_IN_FLIGHT_MAX);
+const _: () = assert!(WHAT_IF_TURNS_PER_USER < PLANNING_TURNS);
 // The default horizon fits one vector in slots of a minute; the largest slot number fits 64 bits for any slot length.
 const _: () = assert!(HORIZON_DEFAULT.as_us() / 60_000_000 <= VECTOR_SLOTS_MAX as i64);
 const _: () = assert!(SLOT_MIN.as_us() > 0 && TIME_MAX_US < i64::MAX / 4);

@@ -27,12 +27,12 @@ impl<K: Ord + Clone, T> RoundRobin<K, T> {
         self.queues.entry(owner).or_default().push_back(entry);
     }
 
-    /// Takes out the next entry in turn: the oldest of the next owner after the last one.
-    pub(crate) fn next(&mut self) -> Option<(K, T)> {
+    /// Takes out the next entry in turn, among the owners for whom `may` says so: the oldest of the next such owner
+    /// after the last one.
+    pub(crate) fn next_where(&mut self, may: impl Fn(&K) -> bool) -> Option<(K, T)> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut later = self.queues.range::<K, _>((after, Bound::Unbounded));
-        let owner =
-            later.next().or_else(|| self.queues.first_key_value()).map(|(owner, _)| owner)?;
+        let later = self.queues.range::<K, _>((after, Bound::Unbounded));
+        let owner = later.chain(&self.queues).map(|(owner, _)| owner).find(|owner| may(owner))?;
         let owner = owner.clone();
         let entry = self.take(&owner, VecDeque::pop_front)?;
         self.last = Some(owner.clone());
@@ -97,7 +97,8 @@ mod tests {
         for (owner, entry) in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
             queue.push(owner, entry);
         }
-        let served: Vec<_> = std::iter::from_fn(|| queue.next()).map(|(_, entry)| entry).collect();
+        let next = || queue.next_where(|_| true);
+        let served: Vec<_> = std::iter::from_fn(next).map(|(_, entry)| entry).collect();
         assert_eq!(served, [1, 4, 5, 2, 6, 3]);
         assert_eq!(queue.len(), 0);
         queue.push("a", 7);
@@ -105,7 +106,20 @@ mod tests {
         assert_eq!(queue.take_youngest(&"a"), Some(8));
         assert!(queue.take_where(&"a", |entry| *entry == 9).is_empty());
         assert_eq!(queue.take_where(&"a", |entry| *entry == 7), [7]);
-        assert_eq!(queue.next(), None);
+        assert_eq!(queue.next_where(|_| true), None);
+    }
+
+    #[test]
+    fn who_may_not_is_passed_over_and_keeps_its_entries() {
+        let mut queue: RoundRobin<&str, i32> = RoundRobin::default();
+        for (owner, entry) in [("a", 1), ("a", 2), ("b", 3), ("c", 4)] {
+            queue.push(owner, entry);
+        }
+        assert_eq!(queue.next_where(|owner| *owner != "a"), Some(("b", 3)));
+        assert_eq!(queue.next_where(|owner| *owner == "a"), Some(("a", 1)));
+        assert_eq!(queue.next_where(|owner| *owner == "b"), None);
+        assert_eq!(queue.next_where(|_| true), Some(("c", 4)));
+        assert_eq!(queue.next_where(|_| true), Some(("a", 2)));
     }
 
     proptest! {
@@ -117,10 +131,10 @@ mod tests {
             let mut queue = RoundRobin::default();
             owners.iter().enumerate().for_each(|(at, owner)| queue.push(*owner, at));
             (0..served).for_each(|_| {
-                queue.next();
+                queue.next_where(|_| true);
             });
             queue.push(9, usize::MAX);
-            let round = std::iter::from_fn(|| queue.next()).take(6).map(|(_, entry)| entry);
+            let round = std::iter::from_fn(|| queue.next_where(|_| true)).take(6).map(|(_, entry)| entry);
             prop_assert!(round.collect::<Vec<_>>().contains(&usize::MAX));
         }
     }

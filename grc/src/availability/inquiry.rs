@@ -3,9 +3,10 @@
 //!
 //! As with the ledger's group commit, nobody waits for a batch to fill: the first query is sent at once, and only a
 //! busy coordinator has several requests in one query. A query is for one user and one replaced transaction, so only
-//! requests with the same user and the same `replaces` share a batch. Users take turns: one with many queries makes only
-//! itself wait.
+//! requests with the same user and the same `replaces` share a batch. Each user has few queries in flight, so that one with
+//! many queries makes only itself wait. When all users together have too many, they take turns.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,11 +49,12 @@ pub struct Inquiry {
     line: Arc<Mutex<QueryBatch>>,
 }
 
-/// The requests that wait, by user, and the number of queries in flight.
+/// The requests that wait, and the number of queries in flight, both by user. Where a user may send a query and has a
+/// request that waits, all places are taken.
 #[derive(Default)]
 struct QueryBatch {
     waiting: RoundRobin<String, Ask>,
-    in_flight: usize,
+    in_flight: BTreeMap<String, usize>,
 }
 
 struct Ask {
@@ -67,7 +69,7 @@ impl std::fmt::Debug for Inquiry {
         let line = self.lock();
         f.debug_struct("Inquiry")
             .field("waiting", &line.waiting.len())
-            .field("in_flight", &line.in_flight)
+            .field("in_flight", &line.all_in_flight())
             .finish_non_exhaustive()
     }
 }
@@ -92,13 +94,14 @@ impl Inquiry {
     /// Why there is no answer.
     pub async fn ask(&self, request: v1::QueryAvailabilityRequest, span: Span) -> QueryOutcome {
         let (answer, answered) = oneshot::channel();
-        {
+        let next = {
             let mut line = self.lock();
             line.waiting.push(request.user.clone(), Ask { request, span, answer });
-            if line.in_flight < limits::QUERIES_IN_FLIGHT_MAX {
-                line.in_flight += 1;
-                tokio::spawn(self.clone().send_all());
-            }
+            line.next_company()
+        };
+        if let Some((user, company)) = next {
+            let permit = QueryPermit { line: Arc::clone(&self.line), user: Some(user) };
+            tokio::spawn(self.clone().send_all(permit, company));
         }
         match tokio::time::timeout(limits::QUERY_QUEUE_PATIENCE.to_std(), answered).await {
             Ok(answer) => answer.unwrap_or_else(|_| {
@@ -135,13 +138,10 @@ impl Inquiry {
         Ok(answers)
     }
 
-    /// Sends batches until no request waits.
-    async fn send_all(self) {
-        // If a call panics, the permit is given back all the same.
-        let mut place = QueryPermit { line: Arc::clone(&self.line), taken: true };
-        loop {
-            let company = place.next_company();
-            let Some(span) = company.first().map(|ask| ask.span.clone()) else { return };
+    /// Sends a batch, and further ones until no request waits that may be sent. If a call panics, the permit is given back
+    /// all the same.
+    async fn send_all(self, mut permit: QueryPermit, mut company: Vec<Ask>) {
+        while let Some(span) = company.first().map(|ask| ask.span.clone()) {
             let answer = (self.call)(together(&company), span).await;
             let answer = answer
                 .map_err(|status| {
@@ -149,6 +149,7 @@ impl Inquiry {
                 })
                 .map(|answer| answer.frames);
             part(company, answer);
+            company = permit.next_company();
         }
     }
 
@@ -159,11 +160,22 @@ impl Inquiry {
 }
 
 impl QueryBatch {
-    /// The next batch: the next request in turn, and all others of its user that can go with it. Empty when none waits.
-    fn next_company(&mut self) -> Vec<Ask> {
+    fn all_in_flight(&self) -> usize {
+        self.in_flight.values().sum()
+    }
+
+    /// The next batch and its user, who has one more query in flight from now on: the next request in turn of a user who
+    /// may send a query, and all others of that user that can go with it. `None` when there is no such request.
+    fn next_company(&mut self) -> Option<(String, Vec<Ask>)> {
         // A request that has stopped waiting needs no answer.
         self.waiting.retain(|ask| !ask.answer.is_closed());
-        let Some((user, first)) = self.waiting.next() else { return Vec::new() };
+        if self.all_in_flight() >= limits::QUERIES_IN_FLIGHT_MAX {
+            return None;
+        }
+        let in_flight = |user: &String| self.in_flight.get(user).copied().unwrap_or_default();
+        let may = |user: &String| in_flight(user) < limits::QUERIES_PER_USER_MAX;
+        let (user, first) = self.waiting.next_where(may)?;
+        *self.in_flight.entry(user.clone()).or_default() += 1;
         let (replaces, mut frames) = (first.request.replaces.clone(), first.request.frames.len());
         let others = self.waiting.take_where(&user, |ask| {
             let more = ask.request.frames.len();
@@ -172,34 +184,46 @@ impl QueryBatch {
             frames += if goes { more } else { 0 };
             goes
         });
-        std::iter::once(first).chain(others).collect()
+        let company = std::iter::once(first).chain(others).collect();
+        Some((user, company))
+    }
+
+    /// A query of this user has ended.
+    fn end(&mut self, user: &str) {
+        if let Some(count) = self.in_flight.get_mut(user) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_flight.remove(user);
+            }
+        }
     }
 }
 
-/// A permit to have a query in flight. It is given back even when the query's task panics.
+/// A permit to have a query of a user in flight. It is given back even when the query's task panics.
 struct QueryPermit {
     line: Arc<Mutex<QueryBatch>>,
-    taken: bool,
+    /// `None`: it has been given back.
+    user: Option<String>,
 }
 
 impl QueryPermit {
-    /// The next batch. If it is empty, the permit is given back under the same lock, so that a request that comes just
-    /// after that finds it free.
+    /// Gives the permit back, and takes one for the next batch under the same lock, so that a request that comes just
+    /// after that finds what is free. Empty when no batch may be sent.
     fn next_company(&mut self) -> Vec<Ask> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let company = line.next_company();
-        if company.is_empty() {
-            line.in_flight -= 1;
-            self.taken = false;
+        if let Some(user) = self.user.take() {
+            line.end(&user);
         }
+        let Some((user, company)) = line.next_company() else { return Vec::new() };
+        self.user = Some(user);
         company
     }
 }
 
 impl Drop for QueryPermit {
     fn drop(&mut self) {
-        if self.taken {
-            self.line.lock().unwrap_or_else(PoisonError::into_inner).in_flight -= 1;
+        if let Some(user) = self.user.take() {
+            self.line.lock().unwrap_or_else(PoisonError::into_inner).end(&user);
         }
     }
 }
@@ -288,7 +312,7 @@ mod tests {
             });
         };
         // The first requests leave at once, each alone; the others find all permits taken.
-        for number in 0..limits::QUERIES_IN_FLIGHT_MAX {
+        for number in 0..limits::QUERIES_PER_USER_MAX {
             ask(number as i64, "u");
             while calls.load(Ordering::Relaxed) <= number {
                 tokio::task::yield_now().await;
@@ -297,7 +321,7 @@ mod tests {
         for number in 10..30 {
             ask(number, if number == 20 { "other" } else { "u" });
         }
-        while rm.lock().waiting.len() < 20 {
+        while rm.lock().waiting.len() < 19 || rm.lock().all_in_flight() < 3 {
             tokio::task::yield_now().await;
         }
         let_go.add_permits(1_000);
@@ -308,12 +332,12 @@ mod tests {
             assert_eq!(free, [first, first + 1, first + 2]);
         }
         let calls = calls.load(Ordering::Relaxed);
-        assert_eq!(calls, limits::QUERIES_IN_FLIGHT_MAX + 2, "one more for each user");
-        assert_eq!(rm.lock().in_flight, 0);
+        assert_eq!(calls, limits::QUERIES_PER_USER_MAX + 2, "one more for each user");
+        assert!(rm.lock().in_flight.is_empty());
     }
 
     #[tokio::test]
-    async fn who_asks_once_waits_for_one_query_of_who_asks_eighty_times() {
+    async fn who_asks_once_waits_for_no_query_of_who_asks_eighty_times() {
         let (let_go, calls) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let rm = rm(&let_go, &calls);
         let ask = |user: &'static str, frames: i64| {
@@ -321,17 +345,42 @@ mod tests {
             tokio::spawn(async move { rm.ask(request(user, 0, frames), Traced::default()).await })
         };
         let greedy: Vec<_> = (0..80).map(|_| ask("greedy", limits::FRAMES_MAX.into())).collect();
-        while rm.lock().waiting.len() < 80 - limits::QUERIES_IN_FLIGHT_MAX {
+        while rm.lock().waiting.len() < 80 - limits::QUERIES_PER_USER_MAX {
             tokio::task::yield_now().await;
         }
         let honest = ask("honest", 1);
-        while rm.lock().waiting.len() <= 80 - limits::QUERIES_IN_FLIGHT_MAX {
+        while calls.load(Ordering::Relaxed) <= limits::QUERIES_PER_USER_MAX {
             tokio::task::yield_now().await;
         }
-        // Those in flight, one more of greedy's, and the honest one.
-        let_go.add_permits(limits::QUERIES_IN_FLIGHT_MAX + 2);
+        assert_eq!(rm.lock().waiting.len(), 80 - limits::QUERIES_PER_USER_MAX);
+        // Those in flight.
+        let_go.add_permits(limits::QUERIES_PER_USER_MAX + 1);
         honest.await.unwrap().unwrap();
         drop(greedy);
+    }
+
+    #[tokio::test]
+    async fn many_users_together_have_a_bound_and_take_turns() {
+        let (let_go, calls) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+        let rm = rm(&let_go, &calls);
+        let most = limits::QUERIES_IN_FLIGHT_MAX;
+        let mut asks = JoinSet::new();
+        for number in 0..3 * most {
+            let (rm, user) = (rm.clone(), format!("u{}", number % (most + 1)));
+            asks.spawn(async move { rm.ask(request(&user, 0, 1), Traced::default()).await });
+        }
+        while rm.lock().waiting.len() < 2 * most {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(rm.lock().all_in_flight(), most);
+        while let Some(done) = {
+            let_go.add_permits(1);
+            asks.join_next().await
+        } {
+            assert_eq!(done.unwrap().unwrap().len(), 1);
+            assert!(rm.lock().all_in_flight() <= most);
+        }
+        assert!(rm.lock().in_flight.is_empty());
     }
 
     #[tokio::test]
