@@ -168,9 +168,6 @@ pub const PLANNING_TURNS: usize = 2;
 /// Plans that hold nothing and searches for alternatives of one user at a time. Their queries, views and answers keep the
 /// async threads busy at normal priority, and the protocol needs these, so no single user has all turns of them.
 pub const WHAT_IF_TURNS_PER_USER: usize = 1;
-/// Longest rest of a user after a plan that holds nothing. The rest is as long as the plan took, so such plans of one user
-/// take half of the time at most; a person who reads the plan does not notice.
-pub const WHAT_IF_REST_MAX: Span = Span::from_secs(1);
 /// Plans that a coordinator remembers after it has shown them to a client, so that they can be reserved by their
 /// digests. The oldest are forgotten first. This is enough for sixteen requests with a plan for each of 256 frames.
 pub const SHOWN_PLANS_MAX: usize = 4_096;
@@ -240,9 +237,9 @@ pub const CALLS_PER_USER: u32 = 200;
 pub const CALLS_QUOTA_MAX: u32 = 1_000_000;
 /// A user who was silent may make the calls of this time at once.
 pub const CALLS_BURST: Span = Span::from_secs(2);
-/// How long a call that is too many waits for its answer. A connection has at most [`STREAMS_MAX`] calls under way, so this
-/// bounds how often a client that does not wait is turned away.
-pub const OVER_QUOTA_PAUSE: Span = Span::from_millis(100);
+/// How long a call that is denied, or one too many, waits for its answer. A connection has at most [`STREAMS_MAX`] calls
+/// under way, so this bounds how often a client that does not wait is turned away.
+pub const DENIAL_PAUSE: Span = Span::from_millis(100);
 /// Users whose calls are counted at a time. Whoever has been silent for [`CALLS_BURST`] is forgotten; if more are counted
 /// all the same, the calls of further users are not.
 pub const CALLERS_COUNTED_MAX: usize = 100_000;

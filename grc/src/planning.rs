@@ -24,7 +24,7 @@ use tonic::Status;
 
 use crate::availability::FrameAvailability;
 use crate::availability::federation::Snapshot;
-use crate::planning::fair::{Places, PlanningSlot, Turn, TurnQueue, WhatIfTurn};
+use crate::planning::fair::{Places, PlanningSlot, Turn, TurnQueue};
 pub use crate::planning::job::ip_options;
 use crate::planning::job::{Job, Stage, is_open, is_worse};
 use crate::planning::libraries::Libraries;
@@ -210,14 +210,14 @@ impl Planners {
 
     /// Waits until it is this user's turn to plan something that holds nothing. Returns planners that have the place for all
     /// of it. Such plans have up to [`limits::FRAMES_MAX`] frames, and their queries, views and answers keep the async
-    /// threads busy, which the protocol needs: so they take turns as a whole, and their user rests afterwards.
+    /// threads busy, which the protocol needs: so they take turns as a whole.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED when too many requests are being planned, or the place is given to another user meanwhile.
-    pub(crate) async fn what_if(&self) -> Result<(Self, WhatIfTurn), Status> {
+    pub(crate) async fn what_if(&self) -> Result<(Self, Turn), Status> {
         let place = self.enter()?;
         let turn = place.turn(TurnQueue::WhatIf).await?;
-        Ok((Self { place: Some(place), ..self.clone() }, WhatIfTurn::new(turn)))
+        Ok((Self { place: Some(place), ..self.clone() }, turn))
     }
 
     /// The place of the request, or a new one.

@@ -6,21 +6,17 @@
 //! than the newcomer's user would have. The request that loses its place is answered "busy". A request that has its
 //! turn keeps it.
 //!
-//! Of plans that hold nothing and of searches for alternatives, no user has all turns. After a plan that holds nothing its
-//! user rests ([`WhatIfTurn`]).
+//! Of plans that hold nothing and of searches for alternatives, no user has all turns.
 //!
 //! Left out: proof of who a user is. Whoever makes the call has proven it ([`coalloc_net::authorization`]); in plain text
 //! the name is whatever the request says. Operators act for anybody, and take the places of whom they act for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use coalloc_common::{UserName, limits};
 use coalloc_net::status;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 use tonic::Status;
 
 use crate::round_robin::RoundRobin;
@@ -72,8 +68,6 @@ struct State {
 struct Waiting {
     /// Number of turns that are in use, by user.
     at_work: BTreeMap<UserName, usize>,
-    /// How many of these only keep their user from taking the next one.
-    resting: usize,
     /// The requests that wait for a turn, by user.
     queue: RoundRobin<UserName, oneshot::Sender<Turn>>,
 }
@@ -115,7 +109,7 @@ impl Shared {
             let mut state = self.lock();
             let waiting = &mut state.lines[line as usize];
             let at_work: usize = waiting.at_work.values().sum();
-            if at_work - waiting.resting >= limits::PLANNING_TURNS {
+            if at_work >= limits::PLANNING_TURNS {
                 return;
             }
             let own = |user: &UserName| waiting.at_work.get(user).copied().unwrap_or_default();
@@ -124,7 +118,7 @@ impl Shared {
             *waiting.at_work.entry(user.clone()).or_default() += 1;
             drop(state);
             let shared = Arc::clone(self);
-            let turn = Turn { shared, line, user, is_resting: false, given_back: false };
+            let turn = Turn { shared, line, user, given_back: false };
             // A request that is gone does not take the turn, so the next one gets it in this loop.
             if let Err(mut turn) = next.send(turn) {
                 turn.give_back();
@@ -189,30 +183,14 @@ pub(crate) struct Turn {
     shared: Arc<Shared>,
     line: TurnQueue,
     user: UserName,
-    is_resting: bool,
     given_back: bool,
 }
 
 impl Turn {
-    /// Ends the turn for all but its own user, who gets the next one after a rest.
-    pub(crate) fn rest(mut self, time: Duration) {
-        // A runtime that shuts down drops its calls, and nobody gets another turn.
-        let Ok(runtime) = Handle::try_current() else { return };
-        self.is_resting = true;
-        self.shared.lock().lines[self.line as usize].resting += 1;
-        self.shared.give(self.line);
-        runtime.spawn(async move {
-            tokio::time::sleep(time).await;
-            drop(self);
-        });
-    }
-
     fn give_back(&mut self) {
         if !std::mem::replace(&mut self.given_back, true) {
             let mut state = self.shared.lock();
-            let waiting = &mut state.lines[self.line as usize];
-            release(&mut waiting.at_work, &self.user);
-            waiting.resting -= usize::from(self.is_resting);
+            release(&mut state.lines[self.line as usize].at_work, &self.user);
         }
     }
 }
@@ -222,28 +200,6 @@ impl Drop for Turn {
         if !self.given_back {
             self.give_back();
             self.shared.give(self.line);
-        }
-    }
-}
-
-/// A turn to plan something that holds nothing. When it is dropped, its user rests for as long as it took.
-#[derive(Debug)]
-pub(crate) struct WhatIfTurn {
-    /// `None` once the user rests.
-    turn: Option<Turn>,
-    begun: Instant,
-}
-
-impl WhatIfTurn {
-    pub(super) fn new(turn: Turn) -> Self {
-        Self { turn: Some(turn), begun: Instant::now() }
-    }
-}
-
-impl Drop for WhatIfTurn {
-    fn drop(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            turn.rest(self.begun.elapsed().min(limits::WHAT_IF_REST_MAX.to_std()));
         }
     }
 }
@@ -394,28 +350,5 @@ mod tests {
             drop(first);
             drop(second.await.unwrap().unwrap());
         }
-    }
-
-    #[tokio::test]
-    async fn a_rest_keeps_only_its_own_user_from_the_next_turn() {
-        let places = Places::new(limits::PLANNINGS_MAX);
-        let waits = |name: &str| {
-            let place = places.enter(&user(name)).unwrap();
-            tokio::spawn(async move { place.turn(TurnQueue::WhatIf).await.unwrap() })
-        };
-        // Whoever rests takes no turn from others, however many rest.
-        for name in ["a", "b", "c"] {
-            waits(name).await.unwrap().rest(Duration::from_secs(3_600));
-        }
-        let again = waits("a");
-        settle().await;
-        assert!(!again.is_finished(), "a rests");
-        let (begun, rest) = (Instant::now(), Duration::from_millis(20));
-        waits("d").await.unwrap().rest(rest);
-        drop(waits("d").await.unwrap());
-        assert!(begun.elapsed() >= rest);
-        let state = places.0.lock();
-        let waiting = &state.lines[TurnQueue::WhatIf as usize];
-        assert_eq!((waiting.at_work.len(), waiting.resting), (3, 3));
     }
 }

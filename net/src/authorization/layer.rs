@@ -1,7 +1,8 @@
 //! The layer in front of all handlers: says who the caller is, and denies what the matrix does not allow.
 //!
 //! A call is judged by its method before its message is decoded. Handlers find the [`Caller`] among the extensions of
-//! their request.
+//! their request. Whoever is denied is answered after a pause, by this layer or by a handler, because a client that comes
+//! back at once would keep the daemon busy with turning it away.
 //!
 //! Left out: what a handler knows better, namely whose thing a message is about.
 
@@ -13,6 +14,7 @@ use std::task::{Context, Poll};
 use coalloc_common::limits;
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
+use tonic::Code;
 use tonic::body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -95,17 +97,27 @@ where
         match self.judge.judge(&request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
-                Box::pin(self.inner.call(request))
+                let answer = self.inner.call(request);
+                Box::pin(async move {
+                    let answer = answer.await?;
+                    if is_denial(&answer) {
+                        tokio::time::sleep(limits::DENIAL_PAUSE.to_std()).await;
+                    }
+                    Ok(answer)
+                })
             }
             Err(denial) => Box::pin(async move {
-                if denial.code() == tonic::Code::ResourceExhausted {
-                    // Whoever comes back at once would keep this daemon busy with turning it away.
-                    tokio::time::sleep(limits::OVER_QUOTA_PAUSE.to_std()).await;
-                }
+                tokio::time::sleep(limits::DENIAL_PAUSE.to_std()).await;
                 Ok(denial.into_http())
             }),
         }
     }
+}
+
+/// Has a handler denied a call? It then answers with headers only, and they have the status.
+fn is_denial(answer: &Response<Body>) -> bool {
+    let status = answer.headers().get(tonic::Status::GRPC_STATUS);
+    status.is_some_and(|code| tonic::Code::from_bytes(code.as_bytes()) == Code::PermissionDenied)
 }
 
 impl AuthorizationLayer {

@@ -14,6 +14,7 @@ use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_proto::v1::{self};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
 
@@ -31,6 +32,8 @@ const GUESSES: u32 = 200;
 /// An attack under way. It ends when this is dropped.
 pub(super) struct Rogue {
     _attacks: JoinSet<()>,
+    /// The threads of its own, on which it attacks. `None` once they are told to end.
+    threads: Option<Runtime>,
     /// Forged messages that were answered as if they were the honest coordinator's.
     pub(super) let_through: Arc<AtomicUsize>,
     /// Forged messages so far.
@@ -63,6 +66,9 @@ impl Rogue {
         let mallory = world.who("grid", Role::User, "mallory");
         let counts: [Arc<AtomicUsize>; 3] = std::array::from_fn(|_| Arc::default());
         let [let_through, forged, planned] = counts;
+        let threads = threads();
+        // Its connections are served by its threads, too.
+        let entered = threads.enter();
         let mut tasks = JoinSet::new();
         for attack in attacks {
             match attack {
@@ -103,8 +109,32 @@ impl Rogue {
             }
         }
         assert_eq!(SILENT, 10_000);
-        Self { _attacks: tasks, let_through, forged, planned }
+        drop(entered);
+        Self { _attacks: tasks, threads: Some(threads), let_through, forged, planned }
     }
+}
+
+impl Drop for Rogue {
+    fn drop(&mut self) {
+        self.threads.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
+/// The rogue's threads. Its machine is another one than that of honest users, so honest users do not wait for it in the
+/// same runtime, and its threads get the cores that nobody else wants (nice 19).
+fn threads() -> Runtime {
+    let last = || {
+        let is_set = rustix::process::setpriority_process(None, 19);
+        is_set.unwrap();
+    };
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(2)
+        .thread_name("rogue")
+        .enable_all()
+        .on_thread_start(last)
+        .build()
+        .unwrap()
 }
 
 /// Plans over and over what does not fit, with the most frames and with alternatives.
