@@ -26,6 +26,8 @@ use crate::harness::{RMS, pair, seconds_from_now};
 const FROM: &str = "127.0.0.2";
 /// Plans that it has under way at a time.
 const PLANS: usize = 80;
+/// Forged messages that it has under way at each resource manager.
+const FORGERS: usize = 16;
 /// How far ahead of the honest ids it guesses.
 const GUESSES: u32 = 200;
 
@@ -82,7 +84,10 @@ impl Rogue {
                             let_through: Arc::clone(&let_through),
                             forged: Arc::clone(&forged),
                         };
-                        tasks.spawn(forger.forge());
+                        // Denials come after a pause, so it does not wait for one before it sends the next.
+                        for number in 0..FORGERS {
+                            tasks.spawn(forger.clone().forge(number));
+                        }
                     }
                 }
                 Attack::Plan => {
@@ -174,6 +179,7 @@ async fn watch(mut client: CoordinatorClient<Channel>) {
 }
 
 /// Forges messages at one resource manager, and at the honest coordinator in its name.
+#[derive(Clone)]
 struct Forger {
     client: ResourceManagerClient<Channel>,
     resolver: ResolverClient<Channel>,
@@ -184,8 +190,9 @@ struct Forger {
 }
 
 impl Forger {
-    async fn forge(mut self) {
-        for round in 0.. {
+    /// Forges with every `FORGERS`th guess.
+    async fn forge(mut self, first: usize) {
+        for round in (first as u32..).step_by(FORGERS) {
             let number = 1 + round % GUESSES;
             self.pretend(number).await;
             self.under_its_own_name(number).await;

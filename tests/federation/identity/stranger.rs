@@ -20,13 +20,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{AlertDescription, ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 
+/// Calls at a time.
+const AT_A_TIME: usize = 8;
+
 /// What a client shows of itself.
+#[derive(Clone)]
 pub(super) enum Show {
     /// It does not even speak TLS.
     PlainText,
@@ -136,6 +141,28 @@ pub(super) async fn call(address: &str, show: &Show, path: &str) -> Code {
         Some(_) => Code::Unavailable,
         None => status.code(),
     }
+}
+
+/// Calls each of these methods, some of them at a time, and says how each ended.
+pub(super) async fn call_each(
+    address: &str,
+    show: &Show,
+    paths: impl IntoIterator<Item = String>,
+) -> Vec<(String, Code)> {
+    let (mut ended, mut calls) = (Vec::new(), JoinSet::new());
+    for path in paths {
+        // Denials come after a pause.
+        if calls.len() == AT_A_TIME {
+            ended.extend(calls.join_next().await.map(Result::unwrap));
+        }
+        let (address, show) = (address.to_owned(), show.clone());
+        calls.spawn(async move {
+            let said = call(&address, &show, &path).await;
+            (path, said)
+        });
+    }
+    ended.extend(calls.join_all().await);
+    ended
 }
 
 /// The certificate that a server shows to a client that shows none.
