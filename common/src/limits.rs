@@ -298,6 +298,12 @@ pub const fn ask_pause(asked: u32, left: Span) -> Span {
 /// Segments that one hold may carry: every edge of the largest request once, or all activities of the largest workflow
 /// at one resource manager.
 pub const HOLD_SEGMENTS_MAX: usize = 4_096;
+/// Most segments, and most names of servers, that an RM keeps of a refused Hold: enough for people to see what it was. A
+/// digest stands for the rest, so that whoever is refused over and over does not fill a disk with it.
+pub const REFUSED_SEGMENTS_KEPT: usize = 16;
+/// Most bytes of notes that a coordinator keeps with a request that planning refused. The request of longer ones is not
+/// kept; its digest is, so the same id gets the same answer.
+pub const REFUSED_NOTES_BYTES_MAX: usize = 16 << 10;
 
 /// End points (sites and border points) of a coordinator that serves parent coordinators. It offers a path between
 /// every two of them, 2,016 at most.

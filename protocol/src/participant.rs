@@ -64,6 +64,7 @@ pub mod quota;
 #[cfg(test)]
 mod quota_tests;
 mod record;
+pub mod refused;
 #[cfg(test)]
 mod room_tests;
 #[cfg(test)]
@@ -273,7 +274,9 @@ impl Participant {
                 if planted::is(Bug::RefusalForgotten) {
                     return reply(token, answer);
                 }
-                let record = ParticipantRecord::Refused { order, refusal: *refusal, at: now };
+                let (order, whole) = refused::kept_of_refused(order);
+                let refusal = *refusal;
+                let record = ParticipantRecord::Refused { order, whole, refusal, at: now };
                 return self.record(record, token, answer);
             }
         };

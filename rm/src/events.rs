@@ -93,7 +93,7 @@ fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> 
             let booking = v1::Booking { expires_in: Some(span_to_wire(*hard)), ..booking };
             BookingChange { booking, cause, refusal: None, at: *at }
         }
-        ParticipantRecord::Refused { order, refusal, at } => {
+        ParticipantRecord::Refused { order, refusal, at, .. } => {
             let (booking, cause) = of_coordinator(order, &[], S::Refused);
             BookingChange { booking, cause, refusal: Some(refusal.clone()), at: *at }
         }

@@ -237,7 +237,7 @@ fn big_ledger(federation: &Federation) {
             servers: None,
         };
         let refusal = Refusal::new(Reason::InsufficientCapacity, "x".repeat(300));
-        ParticipantRecord::Refused { order, refusal, at }
+        ParticipantRecord::Refused { order, whole: None, refusal, at }
     };
     for first in (0..BIG).step_by(1_000) {
         let batch: Vec<ParticipantRecord> = (first..first + 1_000).map(record).collect();

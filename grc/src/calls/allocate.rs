@@ -91,7 +91,11 @@ impl JobPlanner for AllocationPlanner<'_> {
         // As often as there may be attempts: the search itself counts those.
         let replans = Some(limits::FRAMES_MAX);
         let unreachable: Vec<RmName> = search.unreachable.iter().cloned().collect();
-        Ok(Planned { outcome, replans, notes: view::allocation_notes(&unreachable, self.wire) })
+        let mut notes = view::allocation_notes(&unreachable, self.wire);
+        if outcome.is_err() {
+            notes = view::notes_of_refused(notes);
+        }
+        Ok(Planned { outcome, replans, notes })
     }
 
     /// The search goes on at later starts or other sites, where it does not meet those that were faster.

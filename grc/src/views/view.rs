@@ -1,6 +1,6 @@
 //! Reservations as users see them.
 
-use coalloc_common::{BootTime, Now, Span, Time};
+use coalloc_common::{BootTime, Now, Span, Time, limits};
 use coalloc_net::convert::{
     granted_to_wire, refusal_to_wire, span_to_wire, time_to_wire, window_from_wire,
 };
@@ -36,6 +36,22 @@ pub fn allocation_notes(
 ) -> String {
     let names: Vec<&str> = unreachable.iter().map(|rm| rm.as_str()).collect();
     serde_json::json!({ "unreachable": names, "allocation": request }).to_string()
+}
+
+/// The notes of a request that planning refused. Nothing was done for it, so a long one is not kept: its digest is enough
+/// to give its repetitions the same answer.
+#[must_use]
+pub fn notes_of_refused(notes: String) -> String {
+    if notes.len() <= limits::REFUSED_NOTES_BYTES_MAX {
+        return notes;
+    }
+    let mut notes: Value = serde_json::from_str(&notes).unwrap_or_default();
+    notes["request"] = Value::Null;
+    if let Some(allocation) = notes["allocation"].as_object_mut() {
+        // The names of servers are what makes it long.
+        allocation.remove("picked");
+    }
+    notes.to_string()
 }
 
 /// Are these the notes of an allocation?
@@ -187,6 +203,24 @@ pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_request_that_was_refused_the_request_is_not_kept() {
+        let site = |name: String| v1::SiteRequest { name, cpus: 1, ..Default::default() };
+        let of = |sites: usize| {
+            let sites = (0..sites).map(|number| site(format!("site-{number}"))).collect();
+            let request = v1::CoAllocationRequest { sites, ..Default::default() };
+            notes(&[coalloc_common::RmName::composed("nrm")], Some(&request), None)
+        };
+        assert_eq!(notes_of_refused(of(10)), of(10));
+        let short = notes_of_refused(of(10_000));
+        assert!(short.len() < 100 && short.contains("nrm"), "{short}");
+        assert_eq!(request(&short), None);
+        let picked = (0..10_000).map(|number| format!("A/{number}")).collect();
+        let asked = v1::AllocateRequest { servers: 7, picked, ..Default::default() };
+        let short = notes_of_refused(allocation_notes(&[], &asked));
+        assert!(short.len() < 500 && is_allocation(&short), "{short}");
+    }
 
     #[test]
     fn how_it_was_searched_is_kept_and_older_ledgers_say_nothing() {

@@ -6,6 +6,7 @@ use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, lim
 use super::footprint::Footprint;
 use super::inner::InnerRoute;
 use super::record::TransactionEnd;
+use super::refused::OrderDigest;
 use super::servers::{SegmentServers, disclosed_footprint};
 use crate::message::{Answer, HoldOrder};
 
@@ -46,6 +47,8 @@ pub struct HoldClocks {
 pub struct Entry {
     /// Its content; `None` for the tombstone of a transaction whose Hold never arrived.
     pub order: Option<HoldOrder>,
+    /// The digest of the whole content, when `order` is only the beginning of a refused Hold.
+    pub whole: Option<OrderDigest>,
     /// The coordinator that it belongs to.
     pub coordinator: CoordinatorName,
     /// Its phase.
@@ -88,7 +91,12 @@ impl Entry {
         if self.coordinator != order.coordinator {
             return Answer::Denied;
         }
-        if self.order.as_ref().is_some_and(|known| known != order) {
+        let is_same = match (&self.whole, &self.order) {
+            (Some(whole), _) => OrderDigest::of(order) == *whole,
+            (None, Some(known)) => known == order,
+            (None, None) => true,
+        };
+        if !is_same {
             return Answer::OtherContent;
         }
         match &self.phase {

@@ -10,6 +10,7 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::refused::OrderDigest;
 use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase, SegmentServers};
 use crate::core::ReplayError;
 use crate::message::{Cause, HoldOrder};
@@ -105,8 +106,11 @@ pub enum ParticipantRecord {
     },
     /// A refused hold, recorded before the answer "refused" (I8).
     Refused {
-        /// The Hold that was refused.
+        /// The Hold that was refused. Of a long one only the beginning is kept.
         order: HoldOrder,
+        /// The digest of the whole Hold, when `order` is only its beginning.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        whole: Option<OrderDigest>,
         /// The refusal, which also answers every repetition.
         refusal: Refusal,
         /// When the Hold was refused.
@@ -160,10 +164,11 @@ impl Participant {
                 self.fold_held(order, choice, *soft, *hard, *at, take)
             }
             ParticipantRecord::Moved { moves, .. } => self.fold_moved(moves, take),
-            ParticipantRecord::Refused { order, refusal, .. } => {
+            ParticipantRecord::Refused { order, whole, refusal, .. } => {
                 self.expect_new(&order.txn)?;
                 let entry = Entry {
                     order: Some(order.clone()),
+                    whole: whole.clone(),
                     coordinator: order.coordinator.clone(),
                     phase: Phase::Refused(refusal.clone()),
                     inner: None,
@@ -244,6 +249,7 @@ impl Participant {
         };
         let entry = Entry {
             order: Some(order.clone()),
+            whole: None,
             coordinator: order.coordinator.clone(),
             phase: Phase::Held(held),
             inner: inner.map(<[InnerRoute]>::to_vec),
@@ -379,7 +385,8 @@ impl Participant {
         let Some(entry) = self.entries.get(txn) else {
             let coordinator = coordinator.clone();
             let (inner, servers, kept) = (None, Vec::new(), Vec::new());
-            let entry = Entry { order: None, coordinator, phase, inner, servers, kept };
+            let (order, whole) = (None, None);
+            let entry = Entry { order, whole, coordinator, phase, inner, servers, kept };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };

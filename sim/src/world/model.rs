@@ -240,9 +240,10 @@ impl World {
                 let live = self.watch.model.live.entry(rm).or_default();
                 live.insert(order.txn.clone(), ModelEntry { order: order.clone(), beside });
             }
-            ParticipantRecord::Refused { order, refusal, at } => {
+            ParticipantRecord::Refused { order, whole, refusal, at } => {
                 let config = self.rms[rm].shadow.config();
-                let plain = config.levels.is_empty() && config.inside.is_none();
+                let is_whole = whole.is_none();
+                let plain = is_whole && config.levels.is_empty() && config.inside.is_none();
                 if plain
                     && refusal.reason == Reason::InsufficientCapacity
                     && self.model_excess(rm, order).is_none()
