@@ -5,7 +5,8 @@
 //! copied, because it belongs to the place and not to the file ([`crate::tip`]).
 //!
 //! Whoever restores a backup says that what was recorded later is lost. So the ledger gets another identity, unless
-//! the tip at the place shows that nothing is missing. What was at the place before is moved aside, never deleted.
+//! a sound ledger at the place shows that nothing is missing. The tip alone cannot show it, because it is behind after a
+//! power cut. What was at the place before is moved aside, never deleted.
 //!
 //! Left out: when to make backups and how many to keep, and copying them to another machine.
 
@@ -17,8 +18,8 @@ use crate::create::place;
 use crate::error::{LedgerError, sqlite};
 use crate::inspect;
 use crate::lock::{Lock, beside};
-use crate::look::{self, LedgerSource, SoundLedger, io};
-use crate::tip::TipState;
+use crate::look::{self, IsOlder, LedgerSource, SoundLedger, io};
+use crate::tip::{Tip, TipState};
 
 /// A ledger that was restored.
 #[derive(Debug, Clone)]
@@ -65,24 +66,32 @@ pub fn restore(backup: &Path, to: &Path, tag: &str) -> Result<RestoredLedger, Le
         let (path, found) = (backup.to_owned(), found.about.node);
         return Err(LedgerError::ForeignNode { path, found, expected: there.node });
     }
+    let there = look::look(to, |_, _, _| Ok(())).ok().map(|there| there.tip);
+    let is_last = there.as_ref() == Some(&found.tip);
+    let lost =
+        if is_last { Some(0) } else { lost(&found.tip, there, crate::sqlite::remembered(to)?) };
     if let Some(aside) = &moved_to {
         move_aside(to, aside)?;
     }
     place(&draft, to).map_err(io(to, "writing"))?;
-    let remembered = crate::sqlite::remembered(to)?;
     drop(lock);
-    let (is_last, lost) = match remembered {
-        TipState::Tip(tip) if tip == found.tip => (true, Some(0)),
-        TipState::Tip(tip) if tip.ledger_id == found.tip.ledger_id => {
-            (false, tip.sequence.checked_sub(found.tip.sequence).filter(|lost| *lost > 0))
-        }
-        TipState::Tip(_) | TipState::Nothing | TipState::Unreadable => (false, None),
-    };
     let ledger = match is_last {
         true => look::look(to, |_, _, _| Ok(()))?,
-        false => look::accept_restored(to, tag)?,
+        false => look::accept(to, tag, IsOlder::Certainly)?,
     };
     Ok(RestoredLedger { ledger, lost, moved_to })
+}
+
+/// How many records a backup lacks of those that are known to have been written at a place: by the ledger that is there,
+/// or by its tip file.
+fn lost(backup: &Tip, there: Option<Tip>, remembered: TipState) -> Option<u64> {
+    let remembered = match remembered {
+        TipState::Tip(tip) => Some(tip),
+        TipState::Nothing | TipState::Unreadable => None,
+    };
+    let known = [there, remembered].into_iter().flatten();
+    let last = known.filter(|tip| tip.ledger_id == backup.ledger_id).map(|tip| tip.sequence).max();
+    last?.checked_sub(backup.sequence).filter(|lost| *lost > 0)
 }
 
 /// Copies what a ledger has at one moment to a draft, and checks every record of the draft.

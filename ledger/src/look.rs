@@ -130,6 +130,24 @@ fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> 
 /// # Errors
 /// [`LedgerError`] when a node has the ledger open, when it is damaged, or when it is not older than its tip.
 pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerError> {
+    accept(path, tag, IsOlder::IfTheTipSaysSo)
+}
+
+/// Whether a ledger that is accepted lacks records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IsOlder {
+    /// If it does not end where its tip does.
+    IfTheTipSaysSo,
+    /// It does, or may, although its tip may be as old.
+    Certainly,
+}
+
+/// The same as [`accept_restored`], also for a ledger that is known to be older than it was by other means than its tip.
+pub(crate) fn accept(
+    path: &Path,
+    tag: &str,
+    is_older: IsOlder,
+) -> Result<SoundLedger, LedgerError> {
     fs::metadata(path).map_err(io(path, "opening"))?;
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::take(path)?;
@@ -145,7 +163,8 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerErro
     };
     let mut end = End::begin(&about.id);
     sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
-    if end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_)) {
+    let is_last = end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_));
+    if is_last && is_older == IsOlder::IfTheTipSaysSo {
         return Err(LedgerError::NotRestored { path: path.clone() });
     }
     let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";

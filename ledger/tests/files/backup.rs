@@ -83,6 +83,27 @@ fn a_backup_that_is_put_back_has_another_identity_if_records_are_missing() {
 }
 
 #[test]
+fn a_tip_that_is_behind_does_not_show_that_nothing_is_missing() {
+    let (folder, path) = folder();
+    let (copy, tip) = (folder.path().join("copy"), folder.path().join("north.ledger.tip"));
+    drop(written(&path, 5));
+    back_up(&path, &copy).unwrap();
+    let behind = fs::read(&tip).unwrap();
+    drop(written(&path, 8));
+    // As a power cut leaves it.
+    fs::write(&tip, behind).unwrap();
+    let restored = restore(&copy, &path, "00c0ffee").unwrap();
+    assert_eq!((restored.lost, restored.ledger.tip.sequence), (Some(3), 5));
+    assert!(restored.ledger.about.identity().starts_with("00c0ffee"));
+    // Nobody knows, if there is only a tip.
+    fs::remove_file(restored.moved_to.unwrap()).unwrap();
+    fs::remove_file(&path).unwrap();
+    let restored = restore(&copy, &path, "11111111").unwrap();
+    assert_eq!(restored.lost, None);
+    assert!(restored.ledger.about.identity().starts_with("11111111"));
+}
+
+#[test]
 fn a_backup_on_a_new_machine_has_another_identity() {
     let (folder, path) = folder();
     let copy = folder.path().join("copy");
