@@ -238,7 +238,7 @@ pub const CALLS_QUOTA_MAX: u32 = 1_000_000;
 /// A user who was silent may make the calls of this time at once.
 pub const CALLS_BURST: Span = Span::from_secs(2);
 /// How long a call that is denied, or one too many, waits for its answer. A connection has at most [`STREAMS_MAX`] calls
-/// under way, so this bounds how often a client that does not wait is turned away.
+/// under way, so this bounds how often a client that waits for its answers is turned away.
 pub const DENIAL_PAUSE: Span = Span::from_millis(100);
 /// Users whose calls are counted at a time. Whoever has been silent for [`CALLS_BURST`] is forgotten; if more are counted
 /// all the same, the calls of further users are not.

@@ -11,15 +11,20 @@
 //! Left out: when to make backups and how many to keep, and copying them to another machine.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use tempfile::TempDir;
 
 use crate::create::place;
 use crate::error::{LedgerError, sqlite};
 use crate::inspect;
 use crate::lock::{Lock, beside};
-use crate::look::{self, IsOlder, LedgerSource, SoundLedger, io};
-use crate::tip::{Tip, TipState};
+use crate::look::{self, LedgerSource, SoundLedger, io};
+use crate::tip::{self, Tip, TipState};
+
+/// What SQLite keeps beside a ledger: nothing of it may stay when another file takes the ledger's place.
+const LOGS: [&str; 2] = ["-wal", "-shm"];
 
 /// A ledger that was restored.
 #[derive(Debug, Clone)]
@@ -38,10 +43,10 @@ pub struct RestoredLedger {
 /// [`LedgerError`] when `to` exists, the ledger is damaged, or the copy cannot be written.
 pub fn back_up(path: &Path, to: &Path) -> Result<SoundLedger, LedgerError> {
     check_free(to)?;
-    let draft = beside(to, ".new");
-    let copy = copy(path, &draft)?;
-    place(&draft, to).map_err(io(to, "writing"))?;
-    Ok(copy)
+    let draft = Draft::copy(path, to)?;
+    check_free(to)?;
+    place(&draft.path(), to).map_err(io(to, "writing"))?;
+    Ok(draft.ledger)
 }
 
 /// Puts a backup at the place of its node's ledger. `tag` is eight random hexadecimal digits, with which the new
@@ -49,41 +54,56 @@ pub fn back_up(path: &Path, to: &Path) -> Result<SoundLedger, LedgerError> {
 ///
 /// # Errors
 /// [`LedgerError`] when a node has the place open, when the backup is damaged or another node's, or when a ledger that
-/// was moved aside before is still there. Then nothing was changed.
+/// was moved aside before is still there. Then nothing was changed. If the disk fails while files are moved, they are
+/// either at their place or moved aside.
 pub fn restore(backup: &Path, to: &Path, tag: &str) -> Result<RestoredLedger, LedgerError> {
     let to = &to.canonicalize().unwrap_or_else(|_| to.to_owned());
-    let lock = Lock::take(to)?;
-    let moved_to = to.exists().then(|| beside(to, ".replaced"));
-    if let Some(aside) = &moved_to {
-        check_free(aside)?;
+    // What is there is looked at before the lock is taken: whoever holds it counts as a running node.
+    let there = look::look(to, |_, _, _| Ok(())).ok();
+    let _lock = Lock::take(to)?;
+    let aside = beside(to, ".replaced");
+    for ending in ["", LOGS[0], LOGS[1]] {
+        check_free(&beside(&aside, ending))?;
     }
-    let draft = beside(to, ".new");
-    let found = copy(backup, &draft)?;
+    let draft = Draft::copy(backup, to)?;
+    let found = &draft.ledger;
     // Another node's ledger at this place is a mistake in a path. A damaged one says nothing.
     if let Ok(there) = look::summary(to)
         && there.node != found.about.node
     {
-        let (path, found) = (backup.to_owned(), found.about.node);
+        let (path, found) = (backup.to_owned(), found.about.node.clone());
         return Err(LedgerError::ForeignNode { path, found, expected: there.node });
     }
-    let there = look::look(to, |_, _, _| Ok(())).ok().map(|there| there.tip);
-    let is_last = there.as_ref() == Some(&found.tip);
-    let lost =
-        if is_last { Some(0) } else { lost(&found.tip, there, crate::sqlite::remembered(to)?) };
-    if let Some(aside) = &moved_to {
-        move_aside(to, aside)?;
-    }
-    place(&draft, to).map_err(io(to, "writing"))?;
-    drop(lock);
-    let ledger = match is_last {
-        true => look::look(to, |_, _, _| Ok(()))?,
-        false => look::accept(to, tag, IsOlder::Certainly)?,
+    let remembered = crate::sqlite::remembered(to)?;
+    // The same records under another identity are a ledger that was restored before.
+    let is_last = matches!(remembered, TipState::Tip(_))
+        && there.as_ref().is_some_and(|there| {
+            there.tip == found.tip && there.about.identity() == found.about.identity()
+        });
+    let lost = match is_last {
+        true => Some(0),
+        false => lost(&found.tip, there.map(|there| there.tip), remembered),
     };
-    Ok(RestoredLedger { ledger, lost, moved_to })
+    if !is_last {
+        draft.tag(tag)?;
+    }
+    let moved_to = to.exists().then(|| aside.clone());
+    // The log first: a file without its log is an older one, and a log without its file is applied to whatever comes.
+    for ending in [LOGS[0], LOGS[1], ""] {
+        let file = beside(to, ending);
+        if file.exists() {
+            fs::rename(&file, beside(&aside, ending)).map_err(io(&file, "moving"))?;
+        }
+    }
+    // From here on the node has its new identity, however this ends.
+    place(&draft.path(), to).map_err(io(to, "writing"))?;
+    tip::accept(to, &found.tip).map_err(io(&beside(to, ".tip"), "writing"))?;
+    let ledger = look::look(to, |_, _, _| Ok(()))?;
+    Ok(RestoredLedger { ledger: SoundLedger { live: false, ..ledger }, lost, moved_to })
 }
 
 /// How many records a backup lacks of those that are known to have been written at a place: by the ledger that is there,
-/// or by its tip file.
+/// or by its tip file. There may have been more.
 fn lost(backup: &Tip, there: Option<Tip>, remembered: TipState) -> Option<u64> {
     let remembered = match remembered {
         TipState::Tip(tip) => Some(tip),
@@ -94,37 +114,54 @@ fn lost(backup: &Tip, there: Option<Tip>, remembered: TipState) -> Option<u64> {
     last?.checked_sub(backup.sequence).filter(|lost| *lost > 0)
 }
 
-/// Copies what a ledger has at one moment to a draft, and checks every record of the draft.
-fn copy(path: &Path, draft: &Path) -> Result<SoundLedger, LedgerError> {
-    fs::metadata(path).map_err(io(path, "opening"))?;
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    inspect::header(path)?;
-    match fs::remove_file(draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(io(draft, "removing")(error));
-        }
-        _ => {}
-    }
-    let connection = LedgerSource::of(path)?.connect().map_err(sqlite(path, "opening"))?;
-    // The copy is written through this connection. The ledger itself is open for reading only.
-    let to = draft.to_string_lossy();
-    let copied = connection
-        .pragma_update(None, "query_only", false)
-        .and_then(|()| connection.execute("VACUUM INTO ?1", [&to]));
-    copied.map_err(sqlite(path, "copying"))?;
-    look::look(draft, |_, _, _| Ok(()))
+/// A copy of a ledger in a folder of its own beside the place where it will be. The folder goes when this is dropped.
+struct Draft {
+    folder: TempDir,
+    /// What the copy has; each of its records was checked.
+    ledger: SoundLedger,
 }
 
-/// Moves a ledger and its log, so that the log is not applied to what comes to its place.
-fn move_aside(path: &Path, aside: &Path) -> Result<(), LedgerError> {
-    for ending in ["", "-wal", "-shm"] {
-        let file = beside(path, ending);
-        if file.exists() {
-            fs::rename(&file, beside(aside, ending)).map_err(io(&file, "moving"))?;
-        }
+impl Draft {
+    /// Copies what a ledger has at one moment.
+    fn copy(path: &Path, to: &Path) -> Result<Self, LedgerError> {
+        fs::metadata(path).map_err(io(path, "opening"))?;
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        inspect::header(path)?;
+        let parent = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        let folder = tempfile::Builder::new().prefix(".coalloc-copy-").tempdir_in(parent);
+        let folder = folder.map_err(io(parent, "making a folder in"))?;
+        let draft = folder.path().join(DRAFT);
+        let connection = LedgerSource::of(path)?.connect().map_err(sqlite(path, "opening"))?;
+        // The copy is written through this connection. The ledger itself is open for reading only.
+        let text = draft.to_string_lossy();
+        let copied = connection
+            .pragma_update(None, "query_only", false)
+            .and_then(|()| connection.execute("VACUUM INTO ?1", [&text]));
+        copied.map_err(sqlite(path, "copying"))?;
+        let ledger = look::look(&draft, |_, _, _| Ok(()))?;
+        Ok(Self { folder, ledger })
     }
-    Ok(())
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(DRAFT)
+    }
+
+    /// Gives the copy another identity.
+    fn tag(&self, tag: &str) -> Result<(), LedgerError> {
+        let path = self.path();
+        let write = || -> rusqlite::Result<()> {
+            let connection = Connection::open(&path)?;
+            let note = format!("restored at record {}", self.ledger.tip.sequence);
+            look::write_tag(&connection, tag, &note)?;
+            connection.close().map_err(|(_, error)| error)
+        };
+        write().map_err(sqlite(&path, "writing to"))
+    }
 }
+
+/// The name of a copy in its folder.
+const DRAFT: &str = "copy";
 
 fn check_free(path: &Path) -> Result<(), LedgerError> {
     if path.symlink_metadata().is_ok() {

@@ -130,24 +130,6 @@ fn check_pages(path: &Path, connection: &Connection) -> Result<(), LedgerError> 
 /// # Errors
 /// [`LedgerError`] when a node has the ledger open, when it is damaged, or when it is not older than its tip.
 pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerError> {
-    accept(path, tag, IsOlder::IfTheTipSaysSo)
-}
-
-/// Whether a ledger that is accepted lacks records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IsOlder {
-    /// If it does not end where its tip does.
-    IfTheTipSaysSo,
-    /// It does, or may, although its tip may be as old.
-    Certainly,
-}
-
-/// The same as [`accept_restored`], also for a ledger that is known to be older than it was by other means than its tip.
-pub(crate) fn accept(
-    path: &Path,
-    tag: &str,
-    is_older: IsOlder,
-) -> Result<SoundLedger, LedgerError> {
     fs::metadata(path).map_err(io(path, "opening"))?;
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let _lock = Lock::take(path)?;
@@ -163,13 +145,9 @@ pub(crate) fn accept(
     };
     let mut end = End::begin(&about.id);
     sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
-    let is_last = end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_));
-    if is_last && is_older == IsOlder::IfTheTipSaysSo {
+    if end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_)) {
         return Err(LedgerError::NotRestored { path: path.clone() });
     }
-    let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
-    let when =
-        "INSERT INTO meta (key, value) VALUES (strftime('restored_%Y-%m-%dT%H:%M:%fZ', 'now'), ?1)";
     let note = match &remembered {
         TipState::Tip(was) => {
             format!("accepted at record {}; {} were remembered", end.tip.sequence, was.sequence)
@@ -178,19 +156,25 @@ pub(crate) fn accept(
             format!("accepted at record {}", end.tip.sequence)
         }
     };
-    let write = || -> rusqlite::Result<()> {
-        connection.execute_batch("BEGIN IMMEDIATE")?;
-        connection.execute(put, ["tag", tag])?;
-        connection.execute(when, [note])?;
-        connection.execute_batch("COMMIT")
-    };
-    write().map_err(sqlite(path, "writing to"))?;
+    write_tag(&connection, tag, &note).map_err(sqlite(path, "writing to"))?;
     tip::accept(path, &end.tip).map_err(io(&beside(path, ".tip"), "writing"))?;
     let keeping = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
     keeping.map_err(sqlite(path, "closing"))?;
     let about = LedgerSummary { tag: Some(tag.to_owned()), ..about };
     let remembered = TipState::Tip(end.tip.clone());
     Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live: false })
+}
+
+/// Gives a ledger another identity, and notes when and why.
+pub(crate) fn write_tag(connection: &Connection, tag: &str, note: &str) -> rusqlite::Result<()> {
+    let put =
+        "INSERT INTO meta (key, value) VALUES ('tag', ?1) ON CONFLICT DO UPDATE SET value = ?1";
+    let when =
+        "INSERT INTO meta (key, value) VALUES (strftime('restored_%Y-%m-%dT%H:%M:%fZ', 'now'), ?1)";
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    connection.execute(put, [tag])?;
+    connection.execute(when, [note])?;
+    connection.execute_batch("COMMIT")
 }
 
 /// Does a process hold the lock? The system is asked without taking the lock, so that the start of a node is

@@ -88,7 +88,7 @@ pub(crate) async fn serve(
     let name = hardware.name;
     let identity = match &protection {
         Protection::PlainText => None,
-        Protection::Tls(identities) => Some(identities.of_daemon(name).await),
+        Protection::Tls(identities) => Some(identities.of_daemon(name, &trace).await),
     };
     if let Some(identity) = &identity {
         hardware.set_identity(identity);

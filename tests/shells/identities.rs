@@ -25,6 +25,7 @@ use tonic::transport::Channel;
 
 use crate::federation::{DAEMONS, GRC};
 use crate::machine::{EPOCH_US, PORT, SimNetwork, elapsed_us};
+use crate::trace::Trace;
 
 /// The coordinator whose key is stolen.
 pub(crate) const STOLEN: &str = "grc-2";
@@ -180,12 +181,13 @@ impl Identities {
 
     /// The identity of a daemon that starts. A daemon without a usable certificate does not start, and whoever looks
     /// after it tries again and again.
-    pub(crate) async fn of_daemon(&self, name: &str) -> Arc<IdentityStore> {
+    pub(crate) async fn of_daemon(&self, name: &str, trace: &Trace) -> Arc<IdentityStore> {
         loop {
             match IdentityStore::open_by(&self.path(name), clock()) {
                 Ok(store) => return store,
-                Err(_) => tokio::time::sleep(AGAIN).await,
+                Err(_) => trace.add(name, format_args!("has no valid certificate")),
             }
+            tokio::time::sleep(AGAIN).await;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A simulated machine: its clocks are those of the simulation, its connections use turmoil's network, and
 //! its owners are tasks whose disk takes simulated time.
 
+use std::cell::Cell;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,10 +57,20 @@ struct State {
     identity: Option<Arc<IdentityStore>>,
 }
 
-/// Microseconds since the simulation began; 0 outside of a simulation.
+thread_local! {
+    /// Microseconds since the simulation of this thread began, for what happens outside of its hosts.
+    static OUTSIDE_US: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Sets how far the simulation of this thread has come, for what happens outside of its hosts.
+pub(crate) fn set_elapsed_outside(elapsed: Duration) {
+    OUTSIDE_US.set(i64::try_from(elapsed.as_micros()).unwrap());
+}
+
+/// Microseconds since the simulation began.
 pub(crate) fn elapsed_us() -> i64 {
-    let elapsed = turmoil::sim_elapsed().unwrap_or_default();
-    i64::try_from(elapsed.as_micros()).unwrap()
+    let elapsed = turmoil::sim_elapsed();
+    elapsed.map_or_else(|| OUTSIDE_US.get(), |elapsed| i64::try_from(elapsed.as_micros()).unwrap())
 }
 
 impl Hardware {
@@ -118,11 +129,12 @@ impl Hardware {
         self.state.lock().unwrap().identity = Some(Arc::clone(identity));
     }
 
-    /// Has a process that runs read its identity again, as on SIGHUP.
+    /// Has a process that runs read its identity again, as on SIGHUP. Whatever has changed must be in force then, also
+    /// while the process's own certificate has ended.
     pub(crate) fn reload_identity(&self) {
         let identity = self.state.lock().unwrap().identity.clone();
-        if let Some(identity) = identity {
-            identity.reload().unwrap();
+        if let Some(Err(error)) = identity.map(|identity| identity.reload()) {
+            self.trace.accuse(format!("{}: its identity cannot be read again: {error}", self.name));
         }
     }
 

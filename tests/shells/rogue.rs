@@ -76,12 +76,9 @@ impl Reply {
     fn is_answered(&self) -> bool {
         match self {
             Self::Done | Self::Refused => true,
-            Self::Failed(status) => matches!(
+            Self::Failed(status) => !matches!(
                 status.code(),
-                Code::PermissionDenied
-                    | Code::FailedPrecondition
-                    | Code::InvalidArgument
-                    | Code::NotFound
+                Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown
             ),
         }
     }
@@ -251,7 +248,9 @@ impl Rogue {
             Reply::Refused => "refused".to_owned(),
             Reply::Failed(status) => format!("{:?}", status.code()),
         };
-        self.trace.add("rogue", format_args!("{what} ({owed:?}): {how}"));
+        let revoked = self.protection.revoked_at().is_some_and(|at| begun > at + CUT_WITHIN);
+        let key = if revoked { "revoked" } else { "stolen" };
+        self.trace.add("rogue", format_args!("{what} with a {key} key ({owed:?}): {how}"));
         let is_right = match owed {
             Owed::Denial => is_denied || !reply.is_answered(),
             Owed::Refusal => !matches!(reply, Reply::Done),
@@ -260,8 +259,7 @@ impl Rogue {
         if !is_right {
             self.trace.accuse(format!("F14: {what} with a stolen key: {how}, not {owed:?}"));
         }
-        let revoked = self.protection.revoked_at();
-        if reply.is_answered() && revoked.is_some_and(|at| begun > at + CUT_WITHIN) {
+        if reply.is_answered() && revoked {
             self.trace.accuse(format!("F14: {what} with a revoked key: {how}"));
         }
     }

@@ -14,7 +14,7 @@ use crate::clients::{self, Journal, Transactions, User};
 use crate::faults::{Draws, FAULTS, Fault, Reboot, plan, plan_renewals};
 use crate::federation::{DAEMONS, ROGUE, USERS, serve};
 use crate::identities::{Identities, Protection};
-use crate::machine::Hardware;
+use crate::machine::{Hardware, set_elapsed_outside};
 use crate::profiles;
 use crate::rogue::Rogue;
 use crate::trace::Trace;
@@ -77,6 +77,7 @@ pub(crate) fn federation<'a>(
 /// Runs one seed to its end.
 pub(crate) fn run(seed: u64, ledgers: Ledgers) -> Outcome {
     let trace = Trace::default();
+    set_elapsed_outside(Duration::ZERO);
     let mut plan = plan(&mut draws(seed, "faults"));
     // One run in four is in plain text.
     let protection = if seed.is_multiple_of(4) {
@@ -150,6 +151,7 @@ impl Nemesis {
         loop {
             let now = sim.elapsed();
             self.trace.at(now);
+            set_elapsed_outside(now);
             while let Some((_, fault)) = plan.next_if(|(at, _)| *at <= now) {
                 self.inflict(sim, fault, now);
             }
@@ -209,7 +211,7 @@ impl Nemesis {
         // The order in which turmoil drops the parts of a process differs from run to run, so none of it
         // may be visible from outside.
         let others: Vec<&str> =
-            DAEMONS.into_iter().chain([USERS]).filter(|other| *other != name).collect();
+            DAEMONS.into_iter().chain([USERS, ROGUE]).filter(|other| *other != name).collect();
         others.iter().for_each(|other| sim.partition(name, *other));
         sim.crash(name);
         others.iter().for_each(|other| sim.repair(name, *other));

@@ -30,7 +30,7 @@ fn report(seed: u64, outcome: &Outcome) -> String {
 
 /// Events that must occur in the runs of a test, as the log shows them; a run in which nothing happens
 /// proves nothing.
-const HAPPENS: [&str; 36] = [
+const HAPPENS: [&str; 37] = [
     " Confirmed ",
     " Changed ",
     " Unchanged ",
@@ -58,15 +58,16 @@ const HAPPENS: [&str; 36] = [
     " goes on from revision ",
     " begins anew at revision ",
     " Renew(",
+    "has no valid certificate",
     " Revoke",
-    "Hold (Denial): PermissionDenied",
-    "Commit (Denial): PermissionDenied",
-    "Resolve (Denial): PermissionDenied",
-    "Release (Refusal): refused",
-    "Hold that replaces (Refusal): refused",
-    "Hold (Anything): done",
-    "Release (Anything): done",
-    "(Anything): Unavailable",
+    "Hold with a stolen key (Denial): PermissionDenied",
+    "Commit with a stolen key (Denial): PermissionDenied",
+    "Resolve with a stolen key (Denial): PermissionDenied",
+    "Release with a stolen key (Refusal): refused",
+    "Hold that replaces with a stolen key (Refusal): refused",
+    "Hold with a stolen key (Anything): done",
+    "Release with a stolen key (Anything): done",
+    "with a revoked key (Anything): Unavailable",
 ];
 
 /// How often each of these events has occurred.

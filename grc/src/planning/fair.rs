@@ -136,8 +136,15 @@ impl State {
             return None;
         }
         let most = most.clone();
-        // Without its sender, the request that waits is told that it is busy.
-        self.lines.iter_mut().find_map(|line| line.queue.take_youngest(&most)).map(drop)
+        // Without its sender, the request that waits is told that it is busy. One that is gone gave its place back before.
+        self.lines.iter_mut().find_map(|line| {
+            while let Some(youngest) = line.queue.take_youngest(&most) {
+                if !youngest.is_closed() {
+                    return Some(());
+                }
+            }
+            None
+        })
     }
 }
 

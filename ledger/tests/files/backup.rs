@@ -113,7 +113,34 @@ fn a_backup_on_a_new_machine_has_another_identity() {
     let restored = restore(&copy, &place, "00c0ffee").unwrap();
     assert_eq!((restored.lost, restored.moved_to), (None, None));
     assert_ne!(restored.ledger.about.identity(), ledger.identity());
+    // Once more: the identity of the backup does not come back.
+    let again = restore(&copy, &place, "11111111").unwrap();
+    assert!(again.ledger.about.identity().starts_with("11111111") && again.moved_to.is_some());
     assert_eq!(open(&place).unwrap().1.len(), 5);
+}
+
+#[test]
+fn a_log_without_its_ledger_is_moved_aside_and_nothing_is_overwritten() {
+    let (folder, path) = folder();
+    let (copy, wal) = (folder.path().join("copy"), folder.path().join("north.ledger-wal"));
+    drop(written(&path, 5));
+    back_up(&path, &copy).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&wal, "the log of a ledger that is gone").unwrap();
+    let restored = restore(&copy, &path, "00c0ffee").unwrap();
+    assert_eq!((restored.moved_to, records(&path)), (None, 5));
+    let aside = folder.path().join("north.ledger.replaced-wal");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), "the log of a ledger that is gone");
+    let error = restore(&copy, &path, "11111111").unwrap_err();
+    assert!(matches!(error, LedgerError::Occupied { .. }), "{error}");
+    // A source whose name looks like a draft's stays.
+    let odd = folder.path().join("north.ledger.new");
+    fs::rename(&copy, &odd).unwrap();
+    fs::remove_file(aside).unwrap();
+    restore(&odd, &path, "22222222").unwrap();
+    assert_eq!((records(&odd), records(&path)), (5, 5));
+    let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.into_iter().any(|name| name.to_string_lossy().contains("coalloc-copy")));
 }
 
 #[test]

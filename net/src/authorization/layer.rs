@@ -2,7 +2,8 @@
 //!
 //! A call is judged by its method before its message is decoded. Handlers find the [`Caller`] among the extensions of
 //! their request. Whoever is denied is answered after a pause, by this layer or by a handler, because a client that comes
-//! back at once would keep the daemon busy with turning it away.
+//! back at once would keep the daemon busy with turning it away. A coordinator that a resource manager refuses in the
+//! body of an answer waits for nothing.
 //!
 //! Left out: what a handler knows better, namely whose thing a message is about.
 

@@ -45,8 +45,9 @@ impl Credentials {
     /// Reads a folder. Certificates are judged by `clock`, now and later.
     ///
     /// # Errors
-    /// When a file is missing or cannot be used, or the certificate is not valid now.
-    fn read(folder: &Path, clock: &Clock) -> Result<Self, IdentityError> {
+    /// When a file is missing or cannot be used, or the certificate is not valid now. A certificate that is in force
+    /// already may have ended: what else has changed, say a list of what was revoked, counts all the same.
+    fn read(folder: &Path, clock: &Clock, in_force: Option<&Self>) -> Result<Self, IdentityError> {
         let path = folder.join(CERTIFICATE);
         let bad = |problem: String| IdentityError::content(&path, problem);
         let chain: Result<Vec<CertificateDer<'static>>, _> =
@@ -55,7 +56,8 @@ impl Credentials {
         let first = chain.first().ok_or_else(|| bad("there is no certificate in it".to_owned()))?;
         let owner = CertificateOwner::read(first).map_err(|error| bad(error.to_string()))?;
         let now = clock.now().wall;
-        if now >= owner.not_after {
+        let is_in_force = in_force.is_some_and(|it| it.certified.cert.first() == Some(first));
+        if now >= owner.not_after && !is_in_force {
             return Err(bad(format!("the certificate ended at {}; renew it", owner.not_after)));
         }
         if now < owner.not_before {
@@ -109,7 +111,7 @@ impl IdentityStore {
     /// As [`open`](Self::open).
     pub fn open_by(folder: &Path, clock: Clock) -> Result<Arc<Self>, IdentityError> {
         let seen = std::sync::Mutex::new(digest(folder)?);
-        let current = ArcSwap::from_pointee(Credentials::read(folder, &clock)?);
+        let current = ArcSwap::from_pointee(Credentials::read(folder, &clock, None)?);
         let renewals = LatestValue::new(0);
         Ok(Arc::new(Self { folder: folder.to_owned(), clock, current, seen, renewals }))
     }
@@ -142,7 +144,7 @@ impl IdentityStore {
         if *seen() == now {
             return Ok(false);
         }
-        let credentials = Credentials::read(&self.folder, &self.clock)?;
+        let credentials = Credentials::read(&self.folder, &self.clock, Some(&self.current()))?;
         let (own, new) = (self.identity(), &credentials.owner.identity);
         if *new != own {
             let problem = format!("it is the certificate of {new}; this is {own}");

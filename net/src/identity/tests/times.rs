@@ -76,6 +76,26 @@ fn an_authority_below_another_one_is_believed_if_both_have_lists_or_neither() {
     assert!(verify(&between, &leaf).is_ok(), "serial numbers are those of their own authority");
 }
 
+#[test]
+fn whoever_has_no_valid_certificate_any_more_still_follows_what_was_revoked() {
+    let north = Authority::new("north");
+    let own = folder(&north.of(CRM), &[&north]);
+    let later = std::sync::Arc::new(std::sync::atomic::AtomicI64::new(0));
+    let passed = std::sync::Arc::clone(&later);
+    let clock = Clock::new(move || {
+        let now = clock::now();
+        let passed = coalloc_common::Span::from_secs(passed.load(Ordering::Relaxed));
+        coalloc_common::Now { wall: now.wall.saturating_add(passed), ..now }
+    });
+    let store = IdentityStore::open_by(own.path(), clock.clone()).unwrap();
+    later.store(400 * 86_400, Ordering::Relaxed);
+    std::fs::write(own.path().join(TRUST).join("north.crl.pem"), north.revoked(&[7])).unwrap();
+    assert!(store.reload().unwrap(), "the list counts");
+    // Nobody begins with a certificate that has ended, and no other one of that kind comes into force.
+    let error = IdentityStore::open_by(own.path(), clock).unwrap_err().to_string();
+    assert!(error.contains("renew it"), "{error}");
+}
+
 #[tokio::test]
 async fn a_certificate_that_ends_takes_its_connections_with_it() {
     let north = Authority::new("north");
