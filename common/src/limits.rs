@@ -558,6 +558,19 @@ pub const LIST_SLICE_COPIES: usize = 64;
 pub const INBOX_MAX: usize = 4_096;
 /// Inputs whose records share one fsync. Larger batches bring no measurable gain and cost latency.
 pub const GROUP_COMMIT_MAX: usize = 256;
+/// Causers whose numbers a ledger keeps in memory, about 200 bytes each. One that is not among them is looked up in the
+/// file, which costs microseconds.
+pub const CAUSERS_REMEMBERED: usize = 4_096;
+/// Parts that change before a snapshot of them is written: few enough that writing them takes a few milliseconds, because
+/// no Hold is answered meanwhile.
+pub const SNAPSHOT_PARTS: usize = 256;
+/// Records after which a snapshot is written in any case. A start replays so many records at most.
+pub const SNAPSHOT_RECORDS: u64 = 4_096;
+/// Records that stay in the ledger's file although a snapshot contains them: about 10 MB. A watcher that was away for
+/// no longer than they reach back goes on where it was.
+pub const LEDGER_RECORDS_KEPT: u64 = 50_000;
+/// Records in one archive, about 10 MB.
+pub const ARCHIVE_RECORDS: u64 = 50_000;
 /// Pause after which a task that must not give up tries a full inbox again.
 pub const BUSY_PAUSE: Span = Span::from_millis(20);
 /// Pause before an RM that has not described itself is asked again.

@@ -113,13 +113,15 @@ pub enum Bug {
     PrefixComparison,
     /// A denial is given after the core has taken the message.
     CheckAfterEffect,
+    /// A snapshot lacks what has changed of a transaction, or of a reservation, that an earlier snapshot has.
+    SnapshotMissesChange,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -167,6 +169,7 @@ impl Bug {
         Self::MissingRow,
         Self::PrefixComparison,
         Self::CheckAfterEffect,
+        Self::SnapshotMissesChange,
         Self::Canary,
     ];
 
@@ -245,6 +248,9 @@ impl Bug {
                 ("caller", "lets a coordinator speak for one whose name begins with its own")
             }
             Self::CheckAfterEffect => ("shell", "denies a message when its core has taken it"),
+            Self::SnapshotMissesChange => {
+                ("ledger", "writes a snapshot without what has changed of a known transaction")
+            }
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }
     }

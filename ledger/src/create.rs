@@ -13,8 +13,9 @@ use rusqlite::{Connection, params};
 use crate::error::LedgerError;
 use crate::error::sqlite;
 use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity};
+use crate::inspect::LedgerSummary;
 use crate::lock::beside;
-use crate::reserved_space;
+use crate::{reserved_space, snapshot};
 
 /// The tables are STRICT, so that no tool stores a number where a text belongs. The record table is
 /// ordered by its sequence number in the file itself, so an append goes to the last page.
@@ -22,8 +23,17 @@ const SCHEMA: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE record (
     sequence INTEGER PRIMARY KEY, -- 1, 2, 3, ... without gaps
-    body TEXT NOT NULL,           -- the record as JSON
-    hash BLOB NOT NULL            -- SHA-256 of previous hash, sequence (8 bytes), length of body (8 bytes), body
+    body ANY NOT NULL,            -- the record as Packed CBOR; as JSON text, if format 1 wrote it
+    hash BLOB NOT NULL,           -- SHA-256 of previous hash, sequence, and then body and causer, each after its length
+    causer INTEGER                -- who caused it, a row of table causer; NULL for the node itself
+) STRICT;
+";
+
+/// Those who caused records. Records name them by number, because a causer is longer than most records.
+pub(crate) const CAUSERS: &str = "
+CREATE TABLE causer (
+    id INTEGER PRIMARY KEY,
+    body BLOB NOT NULL UNIQUE     -- the causer as Packed CBOR
 ) STRICT;
 ";
 
@@ -61,7 +71,23 @@ pub(crate) fn place(draft: &Path, path: &Path) -> io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
+/// Makes the file of an archive: the tables of a ledger, with the meta data of the ledger that it is of.
+pub(crate) fn archive(draft: &Path, about: &LedgerSummary) -> rusqlite::Result<Connection> {
+    let connection = tables(draft, &about.node, &about.id)?;
+    // The draft is synced as a whole before it gets its name.
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    Ok(connection)
+}
+
 fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
+    let mut connection = tables(draft, identity, id)?;
+    connection.execute_batch(reserved_space::SCHEMA)?;
+    // Reserve space here, because it need not go through the write-ahead log.
+    reserved_space::add(&mut connection, limits::LEDGER_ROOM_MIN)?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+fn tables(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(draft)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     // The format version is stored twice: in the header, where it is read without SQLite touching
@@ -70,6 +96,8 @@ fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", FORMAT_VERSION)?;
     let transaction = connection.transaction()?;
     transaction.execute_batch(SCHEMA)?;
+    transaction.execute_batch(CAUSERS)?;
+    transaction.execute_batch(snapshot::SCHEMA)?;
     {
         let mut insert = transaction.prepare("INSERT INTO meta (key, value) VALUES (?1, ?2)")?;
         insert.execute(params!["format_version", FORMAT_VERSION.to_string()])?;
@@ -82,11 +110,8 @@ fn fill(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<()> {
         "INSERT INTO meta (key, value) VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
         [],
     )?;
-    transaction.execute_batch(reserved_space::SCHEMA)?;
     transaction.commit()?;
-    // Reserve space here, because it need not go through the write-ahead log.
-    reserved_space::add(&mut connection, limits::LEDGER_ROOM_MIN)?;
-    connection.close().map_err(|(_, error)| error)
+    Ok(connection)
 }
 
 fn check(

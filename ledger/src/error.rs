@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use coalloc_protocol::ReplayError;
 
+use crate::body::BodyError;
 use crate::identity::Identity;
 
 /// Why a ledger could not be opened or written.
@@ -182,8 +183,8 @@ pub enum LedgerError {
         path: PathBuf,
         /// The sequence number of the record.
         sequence: u64,
-        /// The error from the JSON decoder.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        source: BodyError,
     },
     /// A record is intact and readable, but cannot have happened after those before it.
     #[error(
@@ -199,9 +200,47 @@ pub enum LedgerError {
         /// The error from the state machine.
         source: ReplayError,
     },
-    /// A record cannot be written as JSON, or cannot be read back from it. Nothing was written.
+    /// The parts of the snapshot are not those that were written.
     #[error(
-        "record {sequence} of {} cannot be written as JSON; this is a defect of Coalloc",
+        "the snapshot in {} at record {record} is damaged: its parts do not match their digest. Restore \
+         a backup",
+        path.display()
+    )]
+    SnapshotDamaged {
+        /// The ledger.
+        path: PathBuf,
+        /// The record that the snapshot stands for.
+        record: u64,
+    },
+    /// The snapshot is as it was written, but this binary cannot read it.
+    #[error(
+        "the snapshot in {} at record {record} is intact, but this binary cannot go on from it. \
+         Another release wrote it, or this is a defect of Coalloc: keep a copy of the file and \
+         report it ({why})",
+        path.display()
+    )]
+    SnapshotDoesNotFit {
+        /// The ledger.
+        path: PathBuf,
+        /// The record that the snapshot stands for.
+        record: u64,
+        /// Which part, and what is wrong with it.
+        why: String,
+    },
+    /// The records that somebody wants to read were archived.
+    #[error(
+        "records up to {archived} are no longer in {}, but in its archives",
+        path.display()
+    )]
+    Archived {
+        /// The ledger.
+        path: PathBuf,
+        /// The last record that is not in the file.
+        archived: u64,
+    },
+    /// A record cannot be packed. Nothing was written.
+    #[error(
+        "record {sequence} of {} cannot be packed; this is a defect of Coalloc",
         path.display()
     )]
     Unencodable {
@@ -209,8 +248,8 @@ pub enum LedgerError {
         path: PathBuf,
         /// The sequence number of the record.
         sequence: u64,
-        /// The error from the JSON encoder.
-        source: serde_json::Error,
+        /// What is wrong with it.
+        source: BodyError,
     },
     /// The name, kind or id for a new ledger is not valid.
     #[error("a ledger cannot be made with {what} `{found}`: expected {expected}")]

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::LedgerError;
 use crate::error::sqlite;
-use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity};
+use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity, OLDEST_FORMAT};
 use crate::lock::beside;
 
 /// Is there a file? A write-ahead log without its ledger is refused, because SQLite would apply it to any
@@ -42,6 +42,8 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
 /// What the meta data of a ledger say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerSummary {
+    /// The format of the file: 1 or 2.
+    pub format: i64,
     /// The ledger's own id, which was made with the ledger; the hash chain begins with it.
     pub id: String,
     /// The node that the ledger belongs to.
@@ -93,14 +95,13 @@ pub(crate) fn from_meta(
         })
     };
     let version = get("format_version")?;
-    match version.parse::<i64>() {
-        Ok(found) => format(path, found)?,
-        Err(_) => {
-            let why = format!("its format version is `{version}`");
-            return Err(LedgerError::NotALedger { path: path.to_owned(), why });
-        }
-    }
+    let Ok(format) = version.parse::<i64>() else {
+        let why = format!("its format version is `{version}`");
+        return Err(LedgerError::NotALedger { path: path.to_owned(), why });
+    };
+    check_format(path, format)?;
     Ok(LedgerSummary {
+        format,
         id: get("ledger_id")?,
         node: Identity { kind: get("node_kind")?, name: get("node_name")? },
         created: get("created_at").unwrap_or_default(),
@@ -108,13 +109,12 @@ pub(crate) fn from_meta(
     })
 }
 
-fn format(path: &Path, found: i64) -> Result<(), LedgerError> {
+fn check_format(path: &Path, found: i64) -> Result<(), LedgerError> {
     let path = path.to_owned();
     if found > FORMAT_VERSION {
         return Err(LedgerError::NewerFormat { path, found, newest: FORMAT_VERSION });
     }
-    if found < FORMAT_VERSION {
-        // There was no format before the first.
+    if found < OLDEST_FORMAT {
         return Err(LedgerError::NotALedger { path, why: format!("its format is {found}") });
     }
     Ok(())
@@ -141,7 +141,7 @@ pub(crate) fn header(path: &Path) -> Result<(), LedgerError> {
     if number(68) != APPLICATION_ID {
         return Err(not(format!("its application id is {}, not {APPLICATION_ID}", number(68))));
     }
-    format(path, i64::from(number(60)))
+    check_format(path, i64::from(number(60)))
 }
 
 fn meta(path: &Path) -> Result<BTreeMap<String, String>, LedgerError> {

@@ -17,23 +17,36 @@
 //!   effects.
 //!
 //! # Format
-//! A ledger is one SQLite file in write-ahead mode with `synchronous=FULL`. Table `meta` has the format version,
-//! ledger id, node kind, node name and time of creation. Table `record` has the columns `sequence` (1, 2, 3 and so
-//! on), `body` and `hash`. The body is the record as JSON text, so that `sqlite3` is enough to find out what a
-//! node did:
+//! A ledger is one SQLite file in write-ahead mode with `synchronous=FULL`. This is format 2:
 //!
-//! ```text
-//! sqlite3 -readonly north.ledger "SELECT sequence, body FROM record ORDER BY sequence DESC LIMIT 5"
-//! ```
+//! | table | what it has |
+//! |---|---|
+//! | `meta` | format version, ledger id, node kind, node name, time of creation |
+//! | `record` | `sequence` (1, 2, 3 and so on), `body`, `hash` and `causer` |
+//! | `causer` | everybody who caused a record, once; records have its number |
+//! | `part` | the parts of the snapshot, by their keys |
+//! | `position` | which record the snapshot stands for, and which is the last one that is in an archive |
+//! | `room` | reserved space, see `reserved_space` |
 //!
-//! This works while the node runs: for that reason, SQLite's exclusive mode is not used. A reader never delays an
-//! append, but a reader that keeps a transaction open for hours lets the `-wal` file grow. A lock on `<path>.lock`
+//! Bodies of records, causers and parts are Packed CBOR, see `packed`. `coalloc ledger dump` shows them as JSON. Format 1
+//! had JSON texts as bodies, with the causer as the field `from`. A ledger that format 1 began keeps its JSON records: its node
+//! changes the tables when it opens the file (`upgrade`), and writes packed records from then on.
+//!
+//! A ledger can be read while its node runs: for that reason, SQLite's exclusive mode is not used. A reader never delays
+//! an append, but a reader that keeps a transaction open for hours lets the `-wal` file grow. A lock on `<path>.lock`
 //! keeps a second writer out. To copy the ledger of a running node, use [`backup`]: the main file alone lacks what
 //! is still in the `-wal` file.
 //!
 //! The hash is SHA-256 over the previous hash (32 bytes), the sequence (8 bytes, big endian), the length of the
-//! body in bytes (8 bytes, big endian) and the body. The first previous hash is SHA-256 over
-//! `coalloc ledger, format 1`, a line feed, the length of the ledger id (as above) and the ledger id.
+//! body in bytes (8 bytes, big endian) and the body; and then, if the node itself did not cause the record, the length and
+//! the bytes of the causer's body. The first previous hash is SHA-256 over `coalloc ledger, format 1`, a line feed,
+//! the length of the ledger id (as above) and the ledger id; the chain has not changed since format 1.
+//!
+//! # What stays small
+//! A snapshot is the core's state as parts ([`coalloc_protocol::Snapshot`]), as it is after one record. When so many parts
+//! have changed, or so many records were appended ([`SnapshotPolicy`]), the owner writes the changed parts in one transaction
+//! ([`snapshot`]). A start reads the parts and replays only the records after them. Records that a snapshot contains
+//! stay in the file for a while, for those who follow it, and then move to archives (`archive`), which a start does not read.
 //!
 //! # Which damage is found, and which is not (I15)
 //! * SQLite rolls back a transaction that a crash cut off. Its records were never acknowledged. The daemon logs a
@@ -44,6 +57,8 @@
 //!   when the `-wal` file was deleted after a crash, or when the very last transaction has rotted. The tip, a file
 //!   beside the ledger, reveals it ([`tip`]), unless the tip was put back as well. A whole new chain is sound, too.
 //!   Against both, an auditor keeps tips that the node has signed (`coalloc audit --evidence`).
+//! * A part of the snapshot that was changed or removed stops the node at its start. Whoever changes parts and digest together is
+//!   not found by the chain: the snapshot is not signed. The archives have the records from which it follows.
 //! * After a failed append, it is unknown what is on the disk. The ledger writes nothing more, the owner releases
 //!   nothing, and the process ends (I16). The next start reads what is there.
 //! * A full disk is noticed in advance: space is reserved for the ends of what has begun (I17, `reserved_space`).
@@ -51,10 +66,12 @@
 //! [`look`] is for people: it checks whether a ledger is sound and shows what is in it, without changing anything.
 //!
 //! # What this leaves out
-//! Compaction and snapshots: a start replays everything. Replication. Disks that break their promises: if the disk
+//! Replication. Disks that break their promises: if the disk
 //! acknowledges an fsync that it has not done, the ledger is wrong, too.
 
+mod archive;
 pub mod backup;
+mod body;
 mod chain;
 mod create;
 pub mod error;
@@ -65,21 +82,28 @@ mod lock;
 pub mod look;
 pub mod memory;
 pub mod owner;
+mod packed;
 pub mod reader;
 mod replay;
 mod reserved_space;
+mod rows;
+pub mod snapshot;
 pub mod sqlite;
 pub mod tip;
 pub mod turn;
+mod upgrade;
 mod wal;
 
+pub use body::{Body, BodyError};
 pub use error::{LedgerError, chain_text};
 pub use identity::Identity;
 pub use inspect::LedgerSummary;
 pub use ledger::Ledger;
 pub use memory::{AppendFault, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
 pub use owner::{Command, Owner, OwnerThread, OwnerTurn, PostError, spawn};
+pub use packed::{PackedError, pack, unpack};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
+pub use snapshot::{CoreFold, Fold, SnapshotPolicy};
 pub use sqlite::SqliteLedger;
-pub use turn::{news_of_room, step_all};
+pub use turn::{news_of_room, snapshot_if_due, step_all};
 pub use wal::{Unfinished, end as wal_end};

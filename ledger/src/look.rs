@@ -18,11 +18,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::chain::Hash;
+use crate::archive;
+use crate::body::Body;
+use crate::chain::{Chain, Hash};
 use crate::error::LedgerError;
 use crate::error::sqlite;
 use crate::inspect::{self, LedgerSummary};
 use crate::lock::{Lock, beside};
+use crate::snapshot::{self, Positions};
 use crate::sqlite::{self, End};
 use crate::tip::{self, Tip, TipState};
 use crate::wal::{self, Unfinished};
@@ -38,6 +41,13 @@ pub struct SoundLedger {
     pub about: LedgerSummary,
     /// The number of the last record, and its hash, which covers the whole ledger.
     pub tip: Tip,
+    /// The last record that was not read, because neither the file nor the archives beside it have it; 0 when every record
+    /// was read.
+    pub missing: u64,
+    /// The last record that is not in the file, but in an archive; 0 when nothing was archived.
+    pub archived: u64,
+    /// The last record that the snapshot contains; `None` when there is none yet.
+    pub snapshot: Option<u64>,
     /// What the next start will roll back; `None` while a node has the ledger open, because it may be writing.
     pub unfinished: Option<Unfinished>,
     /// What the tip file beside the ledger remembers.
@@ -46,14 +56,14 @@ pub struct SoundLedger {
     pub live: bool,
 }
 
-/// Reads a whole ledger: header, meta data, write-ahead log, every record against the chain, and the tip beside
-/// it. `each` gets the sequence number, hash and JSON text of every record in order.
+/// Reads a whole ledger: header, meta data, write-ahead log, every record against the chain, the snapshot, and the tip
+/// beside it. The records in the archives beside it are read first, as far back as there is no gap. `each` gets the sequence number, hash and body of every record in order.
 ///
 /// # Errors
 /// [`LedgerError`] with the first thing that is wrong; `each` has been called for every record before it.
 pub fn look(
     path: &Path,
-    each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
+    mut each: impl FnMut(u64, &Hash, Body<'_>) -> Result<(), LedgerError>,
 ) -> Result<SoundLedger, LedgerError> {
     // A file that does not exist is not a ledger, even if there is no tip.
     fs::metadata(path).map_err(io(path, "opening"))?;
@@ -76,11 +86,55 @@ pub fn look(
         TipState::Tip(tip) => tip.sequence,
         TipState::Nothing | TipState::Unreadable => 0,
     };
-    let mut end = End::begin(&about.id);
-    sqlite::read_chain(path, &connection, &mut end, wanted, each)?;
+    let positions = sqlite::positions(path, &connection, &about)?;
+    let missing = read_archives(path, &connection, &positions, &mut each)?;
+    let mut end = End::begin(&about.id, &positions, wanted);
+    let (snapshot, format) = (positions.snapshot.as_ref(), about.format);
+    sqlite::read_chain(path, &connection, format, &mut end, |sequence, hash, body| {
+        snapshot::check_record(path, snapshot, &Chain { last: sequence, tip: *hash })?;
+        each(sequence, hash, body)
+    })?;
+    if let Some(snapshot) = snapshot {
+        snapshot::check_reached(path, Some(snapshot), end.tip.sequence)?;
+        snapshot::read_parts(path, &connection, snapshot, |_, _| Ok(()))?;
+    }
     check_pages(path, &connection)?;
     end.judge(path, &remembered)?;
-    Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live })
+    let (archived, snapshot) = (positions.begin.last, snapshot.map(|snapshot| snapshot.at.last));
+    Ok(SoundLedger {
+        about,
+        tip: end.tip,
+        missing,
+        archived,
+        snapshot,
+        unfinished,
+        remembered,
+        live,
+    })
+}
+
+/// Reads the records of the archives from which the chain can be followed up to where the file begins. Returns the last
+/// record before them.
+fn read_archives(
+    path: &Path,
+    connection: &Connection,
+    positions: &Positions,
+    each: &mut impl FnMut(u64, &Hash, Body<'_>) -> Result<(), LedgerError>,
+) -> Result<u64, LedgerError> {
+    let hash = |record| sqlite::hash_of(connection, record).ok().flatten();
+    let archives = archive::reaching(path, &positions.begin, hash)?;
+    let Some(first) = archives.first() else { return Ok(positions.begin.last) };
+    let begin = first.begin()?;
+    let mut end = begin;
+    for archive in &archives {
+        let about = inspect::about(&archive.path)?;
+        let opened = LedgerSource::of(&archive.path)?.connect();
+        let opened = opened.map_err(sqlite(&archive.path, "opening"))?;
+        let mut read = End::of_archive(&about.id, end, archive.last.min(positions.begin.last));
+        sqlite::read_chain(&archive.path, &opened, about.format, &mut read, &mut *each)?;
+        end = Chain { last: read.tip.sequence, tip: read.tip.hash };
+    }
+    Ok(begin.last)
 }
 
 /// The meta data of a ledger: whose it is, and its ids. Nothing else of it is read.
@@ -143,8 +197,9 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerErro
         TipState::Tip(tip) => tip.sequence,
         TipState::Nothing | TipState::Unreadable => 0,
     };
-    let mut end = End::begin(&about.id);
-    sqlite::read_chain(path, &connection, &mut end, wanted, |_, _, _| Ok(()))?;
+    let positions = sqlite::positions(path, &connection, &about)?;
+    let mut end = End::begin(&about.id, &positions, wanted);
+    sqlite::read_chain(path, &connection, about.format, &mut end, |_, _, _| Ok(()))?;
     if end.judge(path, &remembered).is_ok() && matches!(remembered, TipState::Tip(_)) {
         return Err(LedgerError::NotRestored { path: path.clone() });
     }
@@ -162,7 +217,18 @@ pub fn accept_restored(path: &Path, tag: &str) -> Result<SoundLedger, LedgerErro
     keeping.map_err(sqlite(path, "closing"))?;
     let about = LedgerSummary { tag: Some(tag.to_owned()), ..about };
     let remembered = TipState::Tip(end.tip.clone());
-    Ok(SoundLedger { about, tip: end.tip, unfinished, remembered, live: false })
+    let (archived, snapshot) = (positions.begin.last, positions.snapshot.map(|it| it.at.last));
+    let (missing, live) = (archived, false);
+    Ok(SoundLedger {
+        about,
+        tip: end.tip,
+        missing,
+        archived,
+        snapshot,
+        unfinished,
+        remembered,
+        live,
+    })
 }
 
 /// Gives a ledger another identity, and notes when and why.

@@ -6,24 +6,28 @@
 //! Opening also shuts out the life before, as the lock of the real ledger does, and rolls back a last
 //! transaction that has no end.
 //!
-//! Rows are those of the real ledger: sequence number, the record as JSON, its hash in the chain (I15).
+//! Rows are those of the real ledger: sequence number, the packed record, its hash in the chain (I15).
 //! The same code appends and verifies them. So a simulation finds a record that cannot be read back, and
-//! damage that goes unnoticed. [`Damage`] is what a bad disk does. Left out: SQLite's own pages, which
+//! damage that goes unnoticed. Snapshots are written and read like those of the real ledger, but no record is archived, so a
+//! simulation can compare each snapshot with the fold of all records. [`Damage`] is what a bad disk does. Left out: SQLite's own pages, which
 //! are tested on the real file, and all delays, which the simulator adds.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
-use coalloc_protocol::{CausedRecord, Log, ReplayError};
+use coalloc_protocol::{CausedRecord, ChangedPart, Log, ReplayError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::body::OwnedBody;
 use crate::chain::{Chain, Hash};
 use crate::error::LedgerError;
-use crate::replay;
+use crate::snapshot::{self, Fold, RecordsOnly};
+use crate::{packed, replay};
 
 /// Where an append is cut. An I/O error or a full disk is one of the first three; a power cut may be any
 /// of them.
@@ -76,15 +80,28 @@ pub struct DiskCounts {
     pub cuts: u64,
     /// Unfinished last transactions that an opening rolled back.
     pub rolled_back: u64,
+    /// Snapshots that were written.
+    pub snapshots: u64,
 }
 
 /// One row, as in the file of the real ledger.
 #[derive(Debug, Clone)]
 struct Row {
     sequence: i64,
-    body: String,
+    body: OwnedBody,
     hash: Hash,
     /// Does the transaction end with this row?
+    ends: bool,
+}
+
+/// One snapshot: what has changed since the one before.
+#[derive(Debug, Clone)]
+struct SnapshotWrite {
+    /// The number of records that it stands for.
+    records: usize,
+    /// Packed parts by their keys; `None` for a part that is gone.
+    parts: Vec<(String, Option<Vec<u8>>)>,
+    /// Is the end of its transaction there?
     ends: bool,
 }
 
@@ -93,6 +110,9 @@ struct Disk {
     name: String,
     /// Shared with a replay that is going on.
     rows: Arc<Vec<Row>>,
+    snapshots: Vec<SnapshotWrite>,
+    /// After how many records a snapshot is due; `None` for never.
+    snapshot_every: Option<u64>,
     /// The next fault: how many more appends succeed before it, and where the append after them is cut.
     plan: Option<(u64, AppendFault)>,
     room: DiskSpace,
@@ -122,9 +142,13 @@ impl SimulatedDisk {
     }
 
     /// The durable records, as JSON.
+    ///
+    /// # Panics
+    /// When a record is damaged.
     pub fn bodies(&self) -> Vec<String> {
         let rows = self.disk().whole();
-        rows.iter().map(|row| row.body.clone()).collect()
+        let json = |row: &Row| row.body.as_body().to_json();
+        rows.iter().map(|row| json(row).unwrap_or_else(|error| panic!("{error}"))).collect()
     }
 
     /// Number of durable records.
@@ -133,7 +157,7 @@ impl SimulatedDisk {
     }
 
     /// Every durable record: its body and its hash.
-    pub(crate) fn chained(&self) -> Vec<(String, Hash)> {
+    pub(crate) fn chained(&self) -> Vec<(OwnedBody, Hash)> {
         let rows = self.disk().whole();
         rows.iter().map(|row| (row.body.clone(), row.hash)).collect()
     }
@@ -147,6 +171,7 @@ impl SimulatedDisk {
     pub fn restore(&self, records: usize) {
         let mut disk = self.disk();
         disk.crash();
+        disk.snapshots.retain(|snapshot| snapshot.records <= records);
         let rows = Arc::make_mut(&mut disk.rows);
         rows.truncate(records);
         // If this cuts a transaction, its remaining records count as a complete one.
@@ -179,10 +204,7 @@ impl SimulatedDisk {
         assert!(record + 1 < rows.len(), "a record inside");
         match damage {
             Damage::Flipped => {
-                let body = &mut rows[record].body;
-                // Text stays text, because SQLite itself finds a body that is not text.
-                let end = body.pop().unwrap_or('!');
-                body.push(if end == '~' { '!' } else { '~' });
+                rows[record].body.record.last_mut().into_iter().for_each(|byte| *byte ^= 1);
             }
             Damage::Missing => {
                 rows.remove(record);
@@ -194,6 +216,16 @@ impl SimulatedDisk {
                 rows[record + 1].sequence = first;
             }
         }
+    }
+
+    /// Sets after how many records a snapshot is due from now on. By default none ever is.
+    pub fn set_snapshot_every(&self, records: u64) {
+        self.disk().snapshot_every = Some(records);
+    }
+
+    /// The number of records that the last snapshot stands for, and its packed parts by their keys.
+    pub fn snapshot(&self) -> Option<(usize, BTreeMap<String, Vec<u8>>)> {
+        self.disk().snapshot()
     }
 
     /// Sets the disk space that the ledger on this disk reports from now on.
@@ -232,9 +264,23 @@ impl Disk {
         Arc::new(self.rows[..ended].to_vec())
     }
 
+    /// The last snapshot that is complete.
+    fn snapshot(&self) -> Option<(usize, BTreeMap<String, Vec<u8>>)> {
+        let mut parts = BTreeMap::new();
+        let complete = || self.snapshots.iter().filter(|snapshot| snapshot.ends);
+        for (key, part) in complete().flat_map(|snapshot| &snapshot.parts) {
+            match part {
+                Some(part) => parts.insert(key.clone(), part.clone()),
+                None => parts.remove(key),
+            };
+        }
+        Some((complete().next_back()?.records, parts))
+    }
+
     /// Drops the rows after the last end of a transaction, as write-ahead logs do: they never were a
     /// transaction.
     fn roll_back(&mut self) {
+        self.snapshots.retain(|snapshot| snapshot.ends);
         let ended = self.ended();
         if ended < self.rows.len() {
             Arc::make_mut(&mut self.rows).truncate(ended);
@@ -270,14 +316,34 @@ impl Disk {
                 Arc::make_mut(&mut self.rows).append(&mut rows)
             }
         }
-        if let Some(cut) = cut {
-            self.counts.cuts += 1;
-            self.crash();
-            return Err(SimulatedError::Cut(cut));
-        }
+        self.end_cut(cut)?;
         self.counts.appends += 1;
         self.counts.records += records;
         Ok(())
+    }
+
+    /// A snapshot is cut in the same places as an append.
+    fn write_snapshot(&mut self, mut snapshot: SnapshotWrite) -> Result<(), SimulatedError> {
+        let cut = self.take_cut();
+        match cut {
+            Some(AppendFault::BeforeWrite | AppendFault::BeforeDurable) => {}
+            Some(AppendFault::Torn) => {
+                snapshot.ends = false;
+                self.snapshots.push(snapshot);
+            }
+            Some(AppendFault::BeforeReturn) | None => self.snapshots.push(snapshot),
+        }
+        self.end_cut(cut)?;
+        self.counts.snapshots += 1;
+        Ok(())
+    }
+
+    /// Ends this life if there was a cut.
+    fn end_cut(&mut self, cut: Option<AppendFault>) -> Result<(), SimulatedError> {
+        let Some(cut) = cut else { return Ok(()) };
+        self.counts.cuts += 1;
+        self.crash();
+        Err(SimulatedError::Cut(cut))
     }
 }
 
@@ -290,8 +356,8 @@ pub enum SimulatedError {
     /// The node has crashed since it opened the disk, or another life has opened it.
     #[error("simulated: this life of the node is over")]
     Dead,
-    /// The record has no JSON form, or, in debug builds, is not read back as it was written.
-    #[error("the record cannot be written as JSON and read back: {0}")]
+    /// The record cannot be packed, or, in debug builds, is not read back as it was written.
+    #[error("the record cannot be packed and read back: {0}")]
     Unencodable(String),
 }
 
@@ -301,6 +367,8 @@ pub struct MemoryLedger<R> {
     disk: SimulatedDisk,
     life: u64,
     chain: Chain,
+    /// The record up to which the last snapshot goes.
+    snapshot: u64,
     _records: PhantomData<fn() -> R>,
 }
 
@@ -312,41 +380,61 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
     /// the disk's name as the path.
     pub fn open(
         disk: &SimulatedDisk,
-        mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
+        replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
+    ) -> Result<Self, LedgerError> {
+        Self::open_into(disk, &mut RecordsOnly::new(replay))
+    }
+
+    /// The same for a disk that may have a snapshot: its parts are read first, and then the records after it.
+    ///
+    /// # Errors
+    /// As [`MemoryLedger::open`], and when a part is refused.
+    pub fn open_into(
+        disk: &SimulatedDisk,
+        fold: &mut impl Fold<Record = R>,
     ) -> Result<Self, LedgerError> {
         // The lock is not held during the replay, because the callback may look at the disk.
-        let (life, path, rows) = {
+        let (life, path, rows, snapshot) = {
             let mut disk = disk.disk();
             disk.life += 1;
             disk.counts.opens += 1;
             disk.roll_back();
-            (disk.life, PathBuf::from(&disk.name), Arc::clone(&disk.rows))
+            let rows = Arc::clone(&disk.rows);
+            (disk.life, PathBuf::from(&disk.name), rows, disk.snapshot())
         };
+        let contained = snapshot.as_ref().map_or(0, |(records, _)| *records as u64);
+        if let Some((_, parts)) = &snapshot {
+            snapshot::restore_parts(&path, contained, parts, fold)?;
+        }
         let mut chain = Chain::new(&path.to_string_lossy());
         for row in rows.iter() {
-            let (sequence, body, hash) = (row.sequence, row.body.as_str(), row.hash.as_slice());
+            let (sequence, body, hash) = (row.sequence, row.body.as_body(), row.hash.as_slice());
             replay::record(&path, &mut chain, sequence, body, hash, &mut |sequence, record| {
                 let is_last = sequence == rows.len() as u64;
-                match planted::is(Bug::ReplayMissesLast) && is_last {
-                    true => Ok(()),
-                    false => replay(sequence, record),
+                let is_missed = planted::is(Bug::ReplayMissesLast) && is_last;
+                if sequence <= contained {
+                    fold.contained(sequence, record);
+                    return Ok(());
                 }
+                if is_missed { Ok(()) } else { fold.replay(sequence, record) }
             })?;
         }
-        Ok(Self { disk: disk.clone(), life, chain, _records: PhantomData })
+        let snapshot = contained;
+        Ok(Self { disk: disk.clone(), life, chain, snapshot, _records: PhantomData })
     }
 
-    fn encode(caused: CausedRecord<'_, R>) -> Result<String, SimulatedError> {
-        let fault = |error: serde_json::Error| SimulatedError::Unencodable(error.to_string());
+    fn encode(caused: CausedRecord<'_, R>) -> Result<OwnedBody, SimulatedError> {
+        let fault = |error: &dyn std::fmt::Display| SimulatedError::Unencodable(error.to_string());
+        let body = OwnedBody::new(caused).map_err(|error| fault(&error))?;
         if cfg!(debug_assertions) {
-            let body = serde_json::to_string(caused.record).map_err(fault)?;
-            let again: R = serde_json::from_str(&body).map_err(fault)?;
-            let again = serde_json::to_string(&again).map_err(fault)?;
-            if again != body {
-                return Err(SimulatedError::Unencodable(format!("{body} came back as {again}")));
+            let json = |record: &R| serde_json::to_string(record).map_err(|error| fault(&error));
+            let again: R = body.as_body().record().map_err(|error| fault(&error))?;
+            let (before, again) = (json(caused.record)?, json(&again)?);
+            if again != before {
+                return Err(SimulatedError::Unencodable(format!("{before} came back as {again}")));
             }
         }
-        caused.to_json().map_err(fault)
+        Ok(body)
     }
 
     fn rows(
@@ -356,7 +444,7 @@ impl<R: Serialize + DeserializeOwned> MemoryLedger<R> {
         let mut rows = Vec::with_capacity(records.len());
         for caused in records {
             let body = Self::encode(*caused)?;
-            chain.append(&body);
+            chain.append(body.as_body());
             // `as` is exact: nobody writes 2^63 records.
             let (sequence, hash) = (chain.last as i64, chain.tip);
             rows.push(Row { sequence, body, hash, ends: false });
@@ -374,6 +462,31 @@ impl<R: Serialize + DeserializeOwned> Log for MemoryLedger<R> {
 
     fn room(&mut self) -> Result<DiskSpace, SimulatedError> {
         Ok(self.disk.disk().room)
+    }
+
+    fn snapshot_is_due(&self, _changed: usize) -> bool {
+        let every = self.disk.disk().snapshot_every;
+        every.is_some_and(|every| self.chain.last - self.snapshot >= every)
+    }
+
+    fn write_snapshot<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+    ) -> Result<(), SimulatedError> {
+        let mut disk = self.disk.disk();
+        if disk.life != self.life {
+            return Err(SimulatedError::Dead);
+        }
+        let packed = |ChangedPart { key, part }: &ChangedPart<P>| {
+            let part = part.as_ref().map(packed::pack).transpose();
+            part.map(|part| (key.clone(), part))
+        };
+        let parts = changed.iter().map(packed).collect::<Result<Vec<_>, _>>();
+        let parts = parts.map_err(|error| SimulatedError::Unencodable(error.to_string()))?;
+        let records = disk.rows.len();
+        disk.write_snapshot(SnapshotWrite { records, parts, ends: true })?;
+        self.snapshot = self.chain.last;
+        Ok(())
     }
 
     fn append_caused(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), SimulatedError> {
@@ -426,7 +539,8 @@ mod tests {
             assert_eq!(seen, [1, 2, 3][..kept], "{cut:?}");
             ledger.append(&[&5]).unwrap();
             let rolled_back = u64::from(cut == AppendFault::Torn);
-            let counts = DiskCounts { opens: 2, appends: 2, records: 2, cuts: 1, rolled_back };
+            let counts =
+                DiskCounts { opens: 2, appends: 2, records: 2, cuts: 1, rolled_back, snapshots: 0 };
             assert_eq!(disk.counts(), counts);
         }
     }
@@ -454,11 +568,18 @@ mod tests {
 
     #[test]
     fn a_record_that_is_not_read_back_is_found_at_once() {
-        // JSON has no infinity: it is written as null.
+        /// It grows by one whenever it is written.
+        #[derive(serde::Deserialize)]
+        struct Growing(u64);
+        impl Serialize for Growing {
+            fn serialize<S: serde::Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+                writer.serialize_u64(self.0 + 1)
+            }
+        }
         let disk = SimulatedDisk::new("north");
-        let mut ledger = MemoryLedger::<f64>::open(&disk, |_, _| Ok(())).unwrap();
+        let mut ledger = MemoryLedger::<Growing>::open(&disk, |_, _| Ok(())).unwrap();
         if cfg!(debug_assertions) {
-            let error = ledger.append(&[&f64::INFINITY]).unwrap_err();
+            let error = ledger.append(&[&Growing(1)]).unwrap_err();
             assert!(matches!(error, SimulatedError::Unencodable(_)), "{error}");
         }
     }

@@ -42,10 +42,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use coalloc_common::{DiskSpace, Now, limits};
-use coalloc_protocol::{Causer, Core, Log, Synced, Unsynced, sync};
+use coalloc_protocol::{Causer, Core, Log, Snapshot, Synced, Unsynced, sync};
 
 use crate::error::chain_text;
-use crate::turn::{news_of_room, step_all};
+use crate::turn::{news_of_room, snapshot_if_due, step_all};
 
 /// Shortest wait for a tick, so that a core whose `next_wake` stays in the past does not make the thread spin.
 const WAIT_MIN: Duration = Duration::from_millis(1);
@@ -208,7 +208,7 @@ pub fn spawn<C, L>(
     on_failure: impl FnOnce(String) + Send + 'static,
 ) -> std::io::Result<(Owner<C>, OwnerThread)>
 where
-    C: Core + Send + 'static,
+    C: Snapshot + Send + 'static,
     C::Input: Send,
     C::Record: Send,
     C::Effect: Send,
@@ -230,7 +230,7 @@ pub fn owner<C, L>(
     on_effect: impl FnMut(C::Effect) + Send + 'static,
 ) -> (Owner<C>, impl OwnerTurn + 'static)
 where
-    C: Core + Send + 'static,
+    C: Snapshot + Send + 'static,
     C::Input: Send,
     C::Record: Send,
     C::Effect: Send,
@@ -411,7 +411,7 @@ where
 
 impl<C, L, K, F> OwnerTurn for OwnerLoop<C, L, K, F>
 where
-    C: Core + Send,
+    C: Snapshot + Send,
     C::Input: Send,
     C::Record: Send,
     C::Effect: Send,
@@ -435,6 +435,11 @@ where
         let now = (self.clock)();
         let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
         let news = news.map_err(|error| chain_text(&error))?;
+        if self.stepped.is_empty() {
+            // Everything is durable, and every effect of it has been released.
+            let written = snapshot_if_due(&mut self.core, &mut self.log, self.room);
+            written.map_err(|error| chain_text(&error))?;
+        }
         let steps = step_all(&mut self.core, news, inputs, now);
         let idle = steps.is_empty() && self.reads.is_empty();
         self.stepped.extend(steps);

@@ -18,21 +18,27 @@
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use coalloc_common::limits;
 use coalloc_protocol::ProvenPeer;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
-use serde::Deserialize;
+use rusqlite::{Connection, OpenFlags, params};
 use serde::de::DeserializeOwned;
 
+use crate::body::Body;
 use crate::chain::{self, Hash};
 use crate::error::LedgerError;
 use crate::error::sqlite;
+use crate::identity::FORMAT_VERSION;
 use crate::memory::SimulatedDisk;
+use crate::rows;
+use crate::snapshot::Positions;
+use crate::sqlite::hash_of;
 
-const CHUNK: &str = "SELECT sequence, body, hash FROM record WHERE sequence > ?1 AND sequence <= ?2 \
-                     ORDER BY sequence LIMIT ?3";
-const HASH: &str = "SELECT hash FROM record WHERE sequence = ?1";
+static CHUNK: LazyLock<String> = LazyLock::new(|| {
+    let select = rows::select(FORMAT_VERSION);
+    format!("{select} WHERE sequence > ?1 AND sequence <= ?2 ORDER BY sequence LIMIT ?3")
+});
 /// Size of a reader's page cache. SQLite takes a negative number as KiB: this is enough for the path down
 /// the tree and a chunk.
 const CACHE_KIB: i64 = -256;
@@ -50,28 +56,28 @@ pub struct Entry<R> {
     pub from: Option<ProvenPeer>,
 }
 
-/// What a record's JSON has beside the record.
-#[derive(Deserialize)]
-struct Provenance {
-    #[serde(default)]
-    from: Option<ProvenPeer>,
-}
-
 /// Reads durable records in order.
 pub trait ReadRecords {
     /// The type of the records.
     type Record;
 
-    /// The records after `cursor` and up to `last`, which are both sequence numbers. Returns at most
+    /// The records after `cursor` and up to `last`, which are both sequence numbers. `cursor` is not before
+    /// [`ReadRecords::begin`]. Returns at most
     /// [`limits::WATCH_CHUNK`] records, and stops after [`limits::WATCH_CHUNK_BYTES`] of them; but at
     /// least one record, unless there is none.
     ///
     /// # Errors
-    /// [`LedgerError`] when the file cannot be read, or a record is missing or cannot be understood.
+    /// [`LedgerError`] when the file cannot be read, or a record is missing, was archived, or cannot be understood.
     fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<Self::Record>>, LedgerError>;
 
+    /// The last record that cannot be read any more, because it was archived; 0 when there is none.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the file cannot be read.
+    fn begin(&mut self) -> Result<u64, LedgerError>;
+
     /// The hash of one record; for 0, the hash before the first record; `None` when there is no such
-    /// record.
+    /// record, or when it cannot be read any more. The hash of the record [`ReadRecords::begin`] is known.
     ///
     /// # Errors
     /// [`LedgerError`] when the file cannot be read.
@@ -104,6 +110,11 @@ impl<R> LedgerReader<R> {
         let connection = open().map_err(sqlite(path, "opening for reading"))?;
         Ok(Self { path: path.to_owned(), id: id.to_owned(), connection, _records: PhantomData })
     }
+
+    fn positions(&self) -> Result<Positions, LedgerError> {
+        let positions = Positions::read(&self.connection, FORMAT_VERSION, &self.id);
+        positions.map_err(sqlite(&self.path, "following"))
+    }
 }
 
 impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
@@ -111,7 +122,7 @@ impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
 
     fn read(&mut self, cursor: u64, last: u64) -> Result<Vec<Entry<R>>, LedgerError> {
         let reading = sqlite(&self.path, "following");
-        let mut statement = self.connection.prepare_cached(CHUNK).map_err(&reading)?;
+        let mut statement = self.connection.prepare_cached(&CHUNK).map_err(&reading)?;
         let most = limits::WATCH_CHUNK;
         // `as` is exact: nobody writes 2^63 records.
         let mut rows =
@@ -122,24 +133,31 @@ impl<R: DeserializeOwned> ReadRecords for LedgerReader<R> {
             let expected = cursor + 1 + chunk.len() as u64;
             let found: i64 = row.get(0).map_err(&reading)?;
             if u64::try_from(found) != Ok(expected) {
-                return Err(missing(&self.path, expected));
+                let archived = self.positions()?.begin.last;
+                return Err(match archived > cursor {
+                    true => LedgerError::Archived { path: self.path.clone(), archived },
+                    false => missing(&self.path, expected),
+                });
             }
-            let body = row.get_ref(1).map_err(&reading)?.as_str();
+            let body = rows::body(row).map_err(&reading)?;
             let body = body.map_err(|_| missing(&self.path, expected))?;
-            bytes += body.len();
+            bytes += body.bytes().len();
             let hash = row.get(2).map_err(&reading)?;
             chunk.push(entry(&self.path, expected, body, hash)?);
         }
         Ok(chunk)
     }
 
+    fn begin(&mut self) -> Result<u64, LedgerError> {
+        Ok(self.positions()?.begin.last)
+    }
+
     fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError> {
-        if sequence < chain::FIRST {
-            return Ok(Some(chain::genesis(&self.id)));
+        let begin = self.positions()?.begin;
+        if sequence == begin.last {
+            return Ok(Some(begin.tip));
         }
-        let reading = sqlite(&self.path, "following");
-        let mut statement = self.connection.prepare_cached(HASH).map_err(&reading)?;
-        statement.query_row([sequence as i64], |row| row.get(0)).optional().map_err(reading)
+        hash_of(&self.connection, sequence).map_err(sqlite(&self.path, "following"))
     }
 }
 
@@ -170,10 +188,14 @@ impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
             if bytes >= limits::WATCH_CHUNK_BYTES {
                 break;
             }
-            bytes += body.len();
-            chunk.push(entry(path, sequence, &body, hash)?);
+            bytes += body.record.len();
+            chunk.push(entry(path, sequence, body.as_body(), hash)?);
         }
         Ok(chunk)
+    }
+
+    fn begin(&mut self) -> Result<u64, LedgerError> {
+        Ok(0)
     }
 
     fn hash(&mut self, sequence: u64) -> Result<Option<Hash>, LedgerError> {
@@ -188,19 +210,19 @@ impl<R: DeserializeOwned> ReadRecords for MemoryReader<R> {
 fn entry<R: DeserializeOwned>(
     path: &Path,
     sequence: u64,
-    body: &str,
+    body: Body<'_>,
     hash: Hash,
 ) -> Result<Entry<R>, LedgerError> {
     let undecodable = |source| {
         let path = path.to_owned();
         LedgerError::Undecodable { path, sequence, source }
     };
-    let record = serde_json::from_str(body).map_err(undecodable)?;
-    let Provenance { from } = serde_json::from_str(body).unwrap_or(Provenance { from: None });
+    let record = body.record().map_err(undecodable)?;
+    let from = body.causer().map_err(undecodable)?;
     Ok(Entry { sequence, hash, record, from })
 }
 
 fn missing(path: &Path, sequence: u64) -> LedgerError {
-    let why = "it is missing or is not text, although the writer wrote it".to_owned();
+    let why = "it is missing or cannot be read, although the writer wrote it".to_owned();
     LedgerError::ChainBroken { path: path.to_owned(), sequence, why }
 }

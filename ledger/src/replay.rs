@@ -9,6 +9,7 @@ use std::path::Path;
 use coalloc_protocol::ReplayError;
 use serde::de::DeserializeOwned;
 
+use crate::body::Body;
 use crate::chain::Chain;
 use crate::error::LedgerError;
 
@@ -17,7 +18,7 @@ pub(crate) fn record<R: DeserializeOwned>(
     path: &Path,
     chain: &mut Chain,
     sequence: i64,
-    body: &str,
+    body: Body<'_>,
     hash: &[u8],
     replay: &mut impl FnMut(u64, R) -> Result<(), ReplayError>,
 ) -> Result<(), LedgerError> {
@@ -34,10 +35,10 @@ pub(crate) fn record<R: DeserializeOwned>(
 pub(crate) fn decoded<R: DeserializeOwned>(
     path: &Path,
     sequence: u64,
-    body: &str,
+    body: Body<'_>,
     replay: &mut impl FnMut(u64, R) -> Result<(), ReplayError>,
 ) -> Result<(), LedgerError> {
-    let record = serde_json::from_str(body).map_err(|source| LedgerError::Undecodable {
+    let record = body.record().map_err(|source| LedgerError::Undecodable {
         path: path.to_owned(),
         sequence,
         source,

@@ -13,20 +13,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::DiskSpace;
-use coalloc_protocol::{CausedRecord, Log, ReplayError};
+use coalloc_protocol::{CausedRecord, ChangedPart, Log, ReplayError};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::archive::Archiver;
+use crate::body::{Body, OwnedBody};
 use crate::chain::{self, Chain, Hash};
 use crate::error::{LedgerError, sqlite};
 use crate::identity::Identity;
 use crate::inspect::{LedgerSummary, is_damage};
 use crate::lock::{Lock, beside};
 use crate::reserved_space::ReservedSpace;
+use crate::rows::{self, Causers, INSERT};
+use crate::snapshot::{self, Fold, Positions, RecordsOnly, SnapshotPolicy, WriteError};
 use crate::tip::{self, Tip, TipState, TipWriter};
-use crate::{create, inspect, replay, wal};
+use crate::{create, inspect, replay, upgrade, wal};
 
 /// How long an append waits for SQLite's write lock. Only an operator's own tool in a write transaction can
 /// hold it, which should not happen. After that the append fails, and the process ends (I16).
@@ -39,8 +43,8 @@ const CHECKPOINT_PAGES: i64 = 1_000;
 /// one snapshot open for long, because nothing can be copied past that snapshot.
 const WAL_BYTES_KEPT: i64 = 16 << 20;
 
-const INSERT: &str = "INSERT INTO record (sequence, body, hash) VALUES (?1, ?2, ?3)";
-const SELECT: &str = "SELECT sequence, body, hash FROM record ORDER BY sequence";
+/// Records that an append deletes at most, of those that are in an archive.
+const TRIMMED_AT_A_TIME: u64 = 256;
 
 /// A [`Log`] in a SQLite file. See the crate's documentation for the format and its guarantees.
 pub struct SqliteLedger<R> {
@@ -52,6 +56,10 @@ pub struct SqliteLedger<R> {
     tip: Hash,
     /// Writes the last record's number and hash to the tip file beside the ledger.
     keeper: TipWriter,
+    causers: Causers,
+    positions: Positions,
+    policy: SnapshotPolicy,
+    archiver: Archiver,
     room: ReservedSpace,
     /// Has an append failed? Then it is unknown what is on the disk, so nothing more is written.
     failed: bool,
@@ -75,6 +83,19 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         identity: &Identity,
         new_id: impl FnOnce() -> String,
         replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
+    ) -> Result<Self, LedgerError> {
+        Self::open_into(path, identity, new_id, &mut RecordsOnly::new(replay))
+    }
+
+    /// The same for a ledger that may have a snapshot: its parts are read first, and then the records after it.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::open`], and when the snapshot is damaged or cannot be read.
+    pub fn open_into(
+        path: &Path,
+        identity: &Identity,
+        new_id: impl FnOnce() -> String,
+        fold: &mut impl Fold<Record = R>,
     ) -> Result<Self, LedgerError> {
         // Two names of one file must lead to one lock.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -105,10 +126,12 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             TipState::Tip(tip) => tip.sequence,
             TipState::Nothing | TipState::Unreadable => 0,
         };
-        let mut end = End::begin(&about.id);
-        read_all(&path, &connection, &mut end, wanted, replay)?;
+        let positions = positions(&path, &connection, &about)?;
+        let mut end = End::begin(&about.id, &positions, wanted);
+        read_all(&path, &connection, about.format, &positions, &mut end, fold)?;
         end.judge(&path, &remembered)?;
         keep_log(false)?;
+        let about = upgrade::to_newest(&path, &mut connection, about)?;
         if let Some(unfinished) = unfinished {
             tracing::warn!(
                 wal = %beside(&path, "-wal").display(),
@@ -119,6 +142,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
                  had received an answer to it"
             );
         }
+        let hash = |record: u64| hash_of(&connection, record).ok().flatten();
+        let archiver = Archiver::new(&path, &about, positions.begin.last, hash)?;
         let keeper = TipWriter::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
             path: beside(&path, ".tip"),
             doing: "writing",
@@ -135,6 +160,10 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             last: end.tip.sequence,
             tip: end.tip.hash,
             keeper,
+            causers: Causers::default(),
+            positions,
+            policy: SnapshotPolicy::default(),
+            archiver,
             room,
             failed: false,
             _lock: lock,
@@ -150,19 +179,53 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         {
             let mut insert = transaction.prepare_cached(INSERT).map_err(&failed)?;
             for caused in records {
-                let body = caused.to_json().map_err(|source| {
+                let body = OwnedBody::new(*caused).map_err(|source| {
                     let (path, sequence) = (self.path.clone(), chain.last + 1);
                     LedgerError::Unencodable { path, sequence, source }
                 })?;
-                chain.append(&body);
+                chain.append(body.as_body());
+                let OwnedBody { record, causer } = body;
+                let causer = causer.map(|causer| self.causers.number(&transaction, causer));
+                let causer = causer.transpose().map_err(&failed)?;
                 // `as` is exact: nobody writes 2^63 records.
-                let row = params![chain.last as i64, body, chain.tip.as_slice()];
+                let row = params![chain.last as i64, record, chain.tip.as_slice(), causer];
                 insert.execute(row).map_err(&failed)?;
             }
         }
+        let begin = trim(&transaction, self.positions.begin, self.archiver.archived());
+        let begin = begin.map_err(&failed)?;
         transaction.commit().map_err(&failed)?;
         (self.last, self.tip) = (chain.last, chain.tip);
+        self.positions.begin = begin;
         Ok(())
+    }
+
+    /// Writes the changed parts in one transaction.
+    fn write_parts<P: Serialize>(&mut self, changed: &[ChangedPart<P>]) -> Result<(), LedgerError> {
+        let failed = sqlite(&self.path, "writing a snapshot to");
+        let at = Chain { last: self.last, tip: self.tip };
+        let transaction = self.connection.transaction().map_err(&failed)?;
+        let written = snapshot::write(&transaction, self.positions.snapshot, changed, at);
+        let written = written.map_err(|error| match error {
+            WriteError::Sqlite(error) => failed(error),
+            WriteError::Part(source) => {
+                let (path, sequence) = (self.path.clone(), at.last);
+                LedgerError::Unencodable { path, sequence, source: source.into() }
+            }
+        })?;
+        transaction.commit().map_err(&failed)?;
+        self.positions.snapshot = Some(written);
+        let begin = self.positions.begin;
+        let SnapshotPolicy { kept, archived, .. } = self.policy;
+        if at.last - begin.last >= kept + archived && self.archiver.archived() == begin.last {
+            self.archiver.begin(begin, begin.last + archived);
+        }
+        Ok(())
+    }
+
+    /// Sets when snapshots and archives are due, for tests: the default is right for a node.
+    pub const fn set_policy(&mut self, policy: SnapshotPolicy) {
+        self.policy = policy;
     }
 }
 
@@ -170,14 +233,26 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
 pub(crate) struct End {
     /// The last record that was read.
     pub(crate) tip: Tip,
-    /// The hash of the record that the tip remembers, once that record was read.
-    passed: Hash,
+    /// The hash of the record that the tip remembers, once that record was read; `None` if it was archived.
+    passed: Option<Hash>,
+    wanted: u64,
+    /// The last record that is read, if there are more.
+    until: u64,
 }
 
 impl End {
-    /// The state before the first record.
-    pub(crate) fn begin(id: &str) -> Self {
-        Self { tip: tip::genesis(id), passed: chain::genesis(id) }
+    /// The state before the first record that is in the file. `wanted` is the record that the tip remembers.
+    pub(crate) fn begin(id: &str, positions: &Positions, wanted: u64) -> Self {
+        let Chain { last: sequence, tip: hash } = positions.begin;
+        let tip = Tip { ledger_id: id.to_owned(), sequence, hash };
+        // What was archived cannot be compared with a tip that has stayed behind.
+        Self { tip, passed: (wanted >= sequence).then_some(hash), wanted, until: u64::MAX }
+    }
+
+    /// The state before the first record of an archive, which is read up to `until`.
+    pub(crate) fn of_archive(id: &str, begin: Chain, until: u64) -> Self {
+        let positions = Positions { begin, snapshot: None };
+        Self { until, ..Self::begin(id, &positions, 0) }
     }
 
     /// Checks that this is the ledger that the tip remembers, and that it has all records up to the tip.
@@ -196,7 +271,7 @@ impl End {
             format!("its id is {}, but was {}", self.tip.ledger_id, known.ledger_id)
         } else if then > last {
             format!("it ends at record {last}, but record {then} had been written")
-        } else if self.passed != known.hash {
+        } else if self.passed.is_some_and(|passed| passed != known.hash) {
             format!("record {then} is intact but is not the one that was written here")
         } else {
             return Ok(());
@@ -211,14 +286,13 @@ pub(crate) fn remembered(path: &Path) -> Result<TipState, LedgerError> {
     tip::read(path).map_err(|source| LedgerError::Io { path: tip, doing, source })
 }
 
-/// Reads every record, checks it against the chain and passes its text to `each`. `wanted` is the number of
-/// the record that the tip remembers.
+/// Reads every record of a ledger of this format, checks it against the chain and passes it to `each`.
 pub(crate) fn read_chain(
     path: &Path,
     connection: &Connection,
+    format: i64,
     end: &mut End,
-    wanted: u64,
-    mut each: impl FnMut(u64, &Hash, &str) -> Result<(), LedgerError>,
+    mut each: impl FnMut(u64, &Hash, Body<'_>) -> Result<(), LedgerError>,
 ) -> Result<(), LedgerError> {
     let reading = |sequence: u64| {
         move |source: rusqlite::Error| match is_damage(&source) {
@@ -226,37 +300,85 @@ pub(crate) fn read_chain(
             false => sqlite(path, format!("reading record {sequence} of"))(source),
         }
     };
-    let mut statement = connection.prepare(SELECT).map_err(reading(chain::FIRST))?;
-    let mut rows = statement.query([]).map_err(reading(chain::FIRST))?;
+    let select = format!("{} WHERE sequence <= ?1 ORDER BY sequence", rows::select(format));
+    let mut statement = connection.prepare(&select).map_err(reading(chain::FIRST))?;
+    let until = i64::try_from(end.until).unwrap_or(i64::MAX);
+    let mut rows = statement.query([until]).map_err(reading(chain::FIRST))?;
     loop {
         let expected = end.tip.sequence + 1;
         let Some(row) = rows.next().map_err(reading(expected))? else { return Ok(()) };
         let sequence: i64 = row.get(0).map_err(reading(expected))?;
-        let body = row.get_ref(1).map_err(reading(expected))?.as_str();
-        let body = body
-            .map_err(|error| broken(path, expected, format!("its body is not text ({error})")))?;
+        let body = rows::body(row).map_err(reading(expected))?;
+        let body = body.map_err(|why| broken(path, expected, why.to_owned()))?;
         let hash = row.get_ref(2).map_err(reading(expected))?.as_blob().unwrap_or_default();
         let mut chain = Chain { last: end.tip.sequence, tip: end.tip.hash };
         chain.verify(sequence, body, hash).map_err(|why| broken(path, expected, why))?;
         each(expected, &chain.tip, body)?;
         (end.tip.sequence, end.tip.hash) = (chain.last, chain.tip);
-        if expected == wanted {
-            end.passed = chain.tip;
+        if expected == end.wanted {
+            end.passed = Some(chain.tip);
         }
     }
 }
 
-/// The same as [`read_chain`], for records that this binary understands.
-fn read_all<R: DeserializeOwned>(
+/// Reads the snapshot and the records after it into a fold. The records that the snapshot contains are checked
+/// against the chain, as far as they are in the file.
+fn read_all<F: Fold>(
     path: &Path,
     connection: &Connection,
+    format: i64,
+    positions: &Positions,
     end: &mut End,
-    wanted: u64,
-    mut replay: impl FnMut(u64, R) -> Result<(), ReplayError>,
+    fold: &mut F,
 ) -> Result<(), LedgerError> {
-    read_chain(path, connection, end, wanted, |sequence, _, body| {
-        replay::decoded(path, sequence, body, &mut replay)
-    })
+    let snapshot = positions.snapshot.as_ref();
+    if let Some(snapshot) = snapshot {
+        snapshot::restore(path, connection, snapshot, fold)?;
+    }
+    let contained = snapshot.map_or(0, |snapshot| snapshot.at.last);
+    read_chain(path, connection, format, end, |sequence, hash, body| {
+        snapshot::check_record(path, snapshot, &Chain { last: sequence, tip: *hash })?;
+        replay::decoded(path, sequence, body, &mut |sequence, record| {
+            if sequence > contained {
+                return fold.replay(sequence, record);
+            }
+            fold.contained(sequence, record);
+            Ok(())
+        })
+    })?;
+    snapshot::check_reached(path, snapshot, end.tip.sequence)
+}
+
+/// Reads where the file begins and what its snapshot stands for.
+pub(crate) fn positions(
+    path: &Path,
+    connection: &Connection,
+    about: &LedgerSummary,
+) -> Result<Positions, LedgerError> {
+    let positions = Positions::read(connection, about.format, &about.id);
+    let positions = positions.map_err(|source| inspect::unreadable_meta(path, source))?;
+    Ok(positions)
+}
+
+/// The hash of a record that is in the file.
+pub(crate) fn hash_of(connection: &Connection, record: u64) -> rusqlite::Result<Option<Hash>> {
+    let mut select = connection.prepare_cached("SELECT hash FROM record WHERE sequence = ?1")?;
+    // `as` is exact: nobody writes 2^63 records.
+    select.query_row([record as i64], |row| row.get(0)).optional()
+}
+
+/// Deletes some of the records that were archived. Returns where the file begins now.
+fn trim(connection: &Connection, begin: Chain, archived: u64) -> rusqlite::Result<Chain> {
+    let last = archived.min(begin.last + TRIMMED_AT_A_TIME);
+    let Some(tip) = (last > begin.last).then(|| hash_of(connection, last)).transpose()?.flatten()
+    else {
+        return Ok(begin);
+    };
+    let begin = Chain { last, tip };
+    let mut delete = connection.prepare_cached("DELETE FROM record WHERE sequence <= ?1")?;
+    delete.execute([last as i64])?;
+    snapshot::put_position(connection, "begin", begin, None)?;
+    Ok(begin)
 }
 
 fn broken(path: &Path, sequence: u64, why: String) -> LedgerError {
@@ -320,6 +442,23 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
             let (sequence, hash) = (self.last, self.tip);
             self.keeper.moved(&Tip { ledger_id: self.about.id.clone(), sequence, hash });
         }
+        result
+    }
+
+    fn snapshot_is_due(&self, changed: usize) -> bool {
+        let since = self.positions.snapshot.map_or(0, |snapshot| snapshot.at.last);
+        changed >= self.policy.parts || self.last - since >= self.policy.records
+    }
+
+    fn write_snapshot<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+    ) -> Result<(), LedgerError> {
+        if self.failed {
+            return Err(LedgerError::Failed { path: self.path.clone() });
+        }
+        let result = self.write_parts(changed);
+        self.failed = result.is_err();
         result
     }
 

@@ -168,14 +168,14 @@ pub fn genesis(ledger_id: &str) -> Tip {
 }
 
 fn check(text: &str) -> String {
-    let mut digest = hex(&Sha256::digest(text).into());
+    let mut digest = hex(&Sha256::digest(text));
     digest.truncate(CHECK);
     digest
 }
 
 /// A hash as lower-case hexadecimal digits.
-pub fn hex(hash: &Hash) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<Hash> {

@@ -2,7 +2,7 @@
 //! Left out: the inbox, the sync and the effects, see [`crate::owner`].
 
 use coalloc_common::{DiskSpace, Now};
-use coalloc_protocol::{Causer, Core, Log, Unsynced};
+use coalloc_protocol::{Causer, Core, Log, Snapshot, Unsynced};
 
 /// The input that reports the disk space to the core; `None` if the disk space is the same as `told`, the
 /// one that was reported last. Updates `told`.
@@ -32,4 +32,21 @@ pub fn step_all<C: Core>(
     let tick = due.then(C::tick);
     let own = news.into_iter().chain(tick).map(|input| (input, Causer::Itself));
     own.chain(inputs).map(|(input, by)| core.step(input, now).caused_by(by)).collect()
+}
+
+/// Writes a snapshot of what has changed, if one is due. Call it when every step is durable. A disk that is full gets
+/// none, because its reserved space is for the ends of what has begun (I17). Returns whether there was one.
+///
+/// # Errors
+/// The error of the log; the caller must end the process (I16).
+pub fn snapshot_if_due<C: Snapshot, L: Log<Record = C::Record>>(
+    core: &mut C,
+    log: &mut L,
+    room: DiskSpace,
+) -> Result<bool, L::Error> {
+    let is_due = room == DiskSpace::Enough && log.snapshot_is_due(core.changed());
+    if is_due {
+        log.write_snapshot(&core.take_changed())?;
+    }
+    Ok(is_due)
 }

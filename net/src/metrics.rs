@@ -283,6 +283,8 @@ pub struct Ledger {
     room: MetricGroup,
     /// How long one append took until its records were durable.
     pub sync_seconds: LabelledMetric<Histogram, 1>,
+    /// How long one snapshot took.
+    pub snapshot_seconds: LabelledMetric<Histogram, 1>,
     /// Number of records in one append.
     pub batch_records: LabelledMetric<Histogram, 1>,
     /// Records in the ledger.
@@ -310,6 +312,12 @@ pub fn ledger() -> &'static Ledger {
                 ["core"],
                 "sync_seconds",
                 "How long it took to make a batch of records durable, including its fsync",
+            ),
+            snapshot_seconds: room.many(
+                duration,
+                ["core"],
+                "snapshot_seconds",
+                "How long it took to write what had changed to the snapshot in the ledger",
             ),
             batch_records: room.many(
                 count,

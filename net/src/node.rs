@@ -12,9 +12,9 @@ use coalloc_common::{DiskSpace, Now, limits};
 use coalloc_ledger::owner::{Owner, PostError};
 use coalloc_ledger::sqlite::SqliteLedger;
 use coalloc_ledger::tip::Tip;
-use coalloc_ledger::{Identity, Ledger};
+use coalloc_ledger::{CoreFold, Identity, Ledger, LedgerError, snapshot_if_due};
 use coalloc_protocol::message::Token;
-use coalloc_protocol::{CausedRecord, Causer, Core, Log};
+use coalloc_protocol::{CausedRecord, Causer, ChangedPart, Core, Log, Snapshot};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -39,7 +39,7 @@ use crate::{status, traces};
 ///
 /// # Errors
 /// [`DaemonError::Ledger`] with one sentence that names the file and says what an operator can do.
-pub fn open_ledger<C: Core>(
+pub fn open_ledger<C: Snapshot>(
     path: &Path,
     kind: &str,
     name: &str,
@@ -50,13 +50,18 @@ where
 {
     let identity = Identity { kind: kind.to_owned(), name: name.to_owned() };
     let new_id = || uuid::Uuid::new_v4().simple().to_string();
-    let replay = |_, record: C::Record| {
-        core.apply(&record)?;
-        record.count();
-        Ok(())
+    let mut open = || {
+        let noticed = |_, record: &C::Record| record.count();
+        let mut fold = CoreFold { core, noticed };
+        let mut ledger = SqliteLedger::open_into(path, &identity, new_id, &mut fold)?;
+        // A ledger that had no snapshot yet may have much to write. Nobody waits for an answer yet.
+        let room = ledger.room()?;
+        snapshot_if_due(fold.core, &mut ledger, room)?;
+        Ok(ledger)
     };
-    SqliteLedger::open(path, &identity, new_id, replay)
-        .map_err(|error| DaemonError::Ledger(coalloc_ledger::error::chain_text(&error)))
+    open().map_err(|error: LedgerError| {
+        DaemonError::Ledger(coalloc_ledger::error::chain_text(&error))
+    })
 }
 
 /// A running core. `A` is the type of its answers to callers.
@@ -72,7 +77,7 @@ pub struct Node<C: Core> {
 
 impl<C> Node<C>
 where
-    C: Core + Send + 'static,
+    C: Snapshot + Send + 'static,
     C::Input: Send,
     C::Record: Send + Observed + 'static,
     C::Effect: Send,
@@ -144,6 +149,7 @@ struct Metered<L> {
     ledger: L,
     turns: Turns,
     seconds: Histogram,
+    snapshot_seconds: Histogram,
     batch: Histogram,
     records: Counter,
     room: Gauge,
@@ -157,9 +163,20 @@ impl<L: Ledger> Metered<L> {
         let records = metrics.records.with([name]);
         records.inc_by(ledger.last_sequence());
         let seconds = metrics.sync_seconds.with([name]);
+        let snapshot_seconds = metrics.snapshot_seconds.with([name]);
         let (room, room_bytes) = (metrics.has_room.with([name]), metrics.room_bytes.with([name]));
         let batch = metrics.batch_records.with([name]);
-        Self { ledger, turns, seconds, batch, records, room, room_bytes, tell_room }
+        Self {
+            ledger,
+            turns,
+            seconds,
+            snapshot_seconds,
+            batch,
+            records,
+            room,
+            room_bytes,
+            tell_room,
+        }
     }
 }
 
@@ -191,6 +208,19 @@ impl<L: Ledger<Record: Observed>> Log for Metered<L> {
                 record.trace(&(begun, ended));
             }
         }
+        Ok(())
+    }
+
+    fn snapshot_is_due(&self, changed: usize) -> bool {
+        self.ledger.snapshot_is_due(changed)
+    }
+
+    fn write_snapshot<P: Serialize>(&mut self, changed: &[ChangedPart<P>]) -> Result<(), L::Error> {
+        let begun = Instant::now();
+        self.ledger.write_snapshot(changed)?;
+        let took = begun.elapsed();
+        self.snapshot_seconds.observe(took.as_secs_f64());
+        tracing::debug!(parts = changed.len(), seconds = took.as_secs_f64(), "snapshot written");
         Ok(())
     }
 

@@ -34,7 +34,8 @@ use std::sync::Arc;
 use coalloc_common::{DiskSpace, InvalidField, limits};
 use coalloc_ledger::tip::Tip as LedgerTip;
 use coalloc_ledger::{Entry, Ledger, LedgerError, ReadRecords, chain_text};
-use coalloc_protocol::{CausedRecord, Core, Log};
+use coalloc_protocol::{CausedRecord, ChangedPart, Core, Log};
+use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
@@ -111,6 +112,14 @@ impl<L: Log> Log for AnnouncingLog<L> {
         self.log.append_caused(records)?;
         self.announce.0.update(|last| *last += records.len() as u64);
         Ok(())
+    }
+
+    fn snapshot_is_due(&self, changed: usize) -> bool {
+        self.log.snapshot_is_due(changed)
+    }
+
+    fn write_snapshot<P: Serialize>(&mut self, changed: &[ChangedPart<P>]) -> Result<(), L::Error> {
+        self.log.write_snapshot(changed)
     }
 
     fn room(&mut self) -> Result<DiskSpace, L::Error> {
@@ -361,6 +370,10 @@ fn begin_at<R>(
         }
         WatchStart::After { sequence, mark, .. } => (sequence, Some(mark)),
     };
+    let archived = reader.begin().map_err(broken)?;
+    if sequence < archived {
+        return Err(no_longer_kept(id, archived));
+    }
     let hash = if sequence > durable { None } else { reader.hash(sequence).map_err(broken)? };
     match hash {
         Some(hash) if expected.is_none_or(|expected| expected == mark(&hash)) => {
@@ -376,6 +389,15 @@ fn begin_at<R>(
             Err(status::precondition("RECORD", &format!("{id}:{sequence}"), text))
         }
     }
+}
+
+/// The watcher has to begin anew: the records that it wants next are in archives, which no daemon reads.
+fn no_longer_kept(id: &str, archived: u64) -> Status {
+    let text = format!(
+        "the events up to record {archived} of ledger {id} are archived and cannot be streamed any more. List the \
+         current state, then watch without a token; `coalloc ledger dump` shows the archived records"
+    );
+    status::precondition("ARCHIVED", &format!("{id}:{archived}"), text)
 }
 
 /// A ledger that cannot be read ends only this call or watch. The owner finds out by itself if it has the same
@@ -478,9 +500,12 @@ where
         mut reader: Reader<C::Record>,
         last: u64,
     ) -> Result<(Reader<C::Record>, Vec<Entry<C::Record>>), WatchEnd> {
-        let cursor = self.cursor.sequence;
+        let (cursor, id) = (self.cursor.sequence, Arc::clone(&self.ledger_id));
         let read = blocking(self.handle.host(), move || {
-            let chunk = reader.read(cursor, last).map_err(broken)?;
+            let chunk = reader.read(cursor, last).map_err(|error| match error {
+                LedgerError::Archived { archived, .. } => no_longer_kept(&id, archived),
+                error => broken(error),
+            })?;
             if chunk.is_empty() {
                 let text = format!("record {} of the ledger is missing", cursor + 1);
                 return Err(Status::data_loss(text));

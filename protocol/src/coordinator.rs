@@ -66,6 +66,7 @@ pub(crate) mod reservation;
 mod retrying;
 #[cfg(test)]
 mod room_tests;
+mod snapshot;
 mod superseding;
 #[cfg(test)]
 mod tests;
@@ -102,6 +103,7 @@ pub use self::reservation::{
     Candidate, Change, ChangeState, ChangeTicket, GivenUp, Reservation, ServersByRm, State, Ticket,
 };
 use self::retrying::RetryState;
+pub use self::snapshot::CoordinatorPart;
 use self::transaction::{Transaction, TransactionGoal};
 use self::waiting::{Conversations, Waiter};
 use crate::conversation::ReleaseReply;
@@ -110,6 +112,7 @@ use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
 pub use crate::message::MessageKind;
 use crate::message::{Decision, Resolution, Token};
+use crate::tracked::TrackedMap;
 
 /// The settings of a coordinator.
 #[derive(Debug, Clone)]
@@ -129,11 +132,11 @@ pub struct CoordinatorConfig {
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     config: CoordinatorConfig,
-    reservations: BTreeMap<ReservationId, Reservation>,
+    reservations: TrackedMap<ReservationId, Reservation>,
     by_request: BTreeMap<RequestId, ReservationId>,
     /// In the order they were made.
     order: Vec<ReservationId>,
-    transactions: BTreeMap<TransactionId, Transaction>,
+    transactions: TrackedMap<TransactionId, Transaction>,
     /// What is booked at each RM according to this coordinator.
     promises: Promises,
     /// Releases of bookings that belong to no reservation here.
@@ -143,7 +146,7 @@ pub struct Coordinator {
     /// Who plans and who waits. Lost at a restart.
     conversations: Conversations,
     /// The changes of each reservation before its last, by their ids.
-    past_changes: BTreeMap<ReservationId, BTreeMap<RequestId, Change>>,
+    past_changes: TrackedMap<ReservationId, BTreeMap<RequestId, Change>>,
     /// What was reported about each reservation.
     reports: Reports,
     /// The retry state of each undecided reservation. Lost at a restart, which ends whatever is undecided.
@@ -183,15 +186,15 @@ impl Coordinator {
     pub fn new(config: CoordinatorConfig) -> Self {
         Self {
             config,
-            reservations: BTreeMap::new(),
+            reservations: TrackedMap::default(),
             by_request: BTreeMap::new(),
             order: Vec::new(),
-            transactions: BTreeMap::new(),
+            transactions: TrackedMap::default(),
             promises: Promises::default(),
             disowning: Disowning::default(),
             alarms: BTreeSet::new(),
             conversations: Conversations::default(),
-            past_changes: BTreeMap::new(),
+            past_changes: TrackedMap::default(),
             reports: Reports::default(),
             trying: BTreeMap::new(),
             mendings: Mendings::default(),
@@ -229,8 +232,7 @@ impl Coordinator {
     /// such reservation. The id ends with the same place counted from 1.
     #[must_use]
     pub fn place_of(&self, id: &str) -> Option<usize> {
-        let (_, number) = id.rsplit_once('-')?;
-        let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+        let place = place_in(id)?;
         self.order.get(place).filter(|known| known.as_str() == id).map(|_| place)
     }
 
@@ -423,6 +425,12 @@ impl Coordinator {
         self.conversations.answer_definite(|id| reservations.get(id), &mut out.effects);
         self.answer_waiting_parents(out);
     }
+}
+
+/// The place that the number at the end of an id says, counted from 0.
+fn place_in(id: &str) -> Option<usize> {
+    let (_, number) = id.rsplit_once('-')?;
+    number.parse::<usize>().ok()?.checked_sub(1)
 }
 
 fn restarted() -> Refusal {

@@ -11,8 +11,10 @@
 
 use coalloc_common::DiskSpace;
 use coalloc_common::planted::{self, Bug};
+use serde::Serialize;
 
 use crate::causer::{CausedRecord, Causer};
+use crate::snapshot::ChangedPart;
 
 /// The durable log of one core, in the order of its records.
 pub trait Log {
@@ -38,6 +40,24 @@ pub trait Log {
     fn append(&mut self, records: &[&Self::Record]) -> Result<(), Self::Error> {
         let records: Vec<_> = records.iter().map(|record| CausedRecord::from(*record)).collect();
         self.append_caused(&records)
+    }
+
+    /// Should a snapshot be written now that so many parts have changed since the last one? A log without snapshots
+    /// says no.
+    fn snapshot_is_due(&self, _changed: usize) -> bool {
+        false
+    }
+
+    /// Makes the changed parts part of the snapshot, which from then on stands for every record that was appended: all
+    /// of them or none, durable when this returns. It is called only when a snapshot is due.
+    ///
+    /// # Errors
+    /// As [`Log::append_caused`].
+    fn write_snapshot<P: Serialize>(
+        &mut self,
+        _changed: &[ChangedPart<P>],
+    ) -> Result<(), Self::Error> {
+        Ok(())
     }
 
     /// Is there space on the disk for any batch that may come, beyond the reserved space for ending what has

@@ -31,8 +31,11 @@ mod disk_gate;
 pub mod durable;
 pub mod message;
 pub mod participant;
+pub mod snapshot;
+mod tracked;
 pub mod update;
 
 pub use crate::core::{Core, ReplayError};
 pub use causer::{CausedRecord, Causer, ProvenPeer};
 pub use durable::{Log, Synced, Unsynced, sync};
+pub use snapshot::{ChangedPart, Snapshot};

@@ -70,6 +70,7 @@ mod room_tests;
 #[cfg(test)]
 mod server_tests;
 mod servers;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -102,11 +103,13 @@ use self::quota::HeldTotals;
 pub use self::record::{ParticipantRecord, TransactionEnd};
 pub use self::servers::{IdleServer, SegmentServers, SiteServers, granted_servers};
 use self::servers::{ServerSites, disclosed_footprint};
+pub use self::snapshot::ParticipantPart;
 use crate::core::{Core, ReplayError};
 use crate::digest::BookingSet;
 use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, HoldOrder, Token};
+use crate::tracked::TrackedMap;
 use crate::update::ChangeLog;
 
 /// The state of one RM: its timetables, and every transaction that it knows.
@@ -121,7 +124,7 @@ pub struct Participant {
     links: BTreeSet<ResourceId>,
     /// The by-server sites. Their servers have timetables, but are no resources from outside.
     servers: ServerSites,
-    entries: BTreeMap<TransactionId, Entry>,
+    entries: TrackedMap<TransactionId, Entry>,
     /// For each booking that is being replaced: the hold that will replace it.
     replacing: BTreeMap<TransactionId, TransactionId>,
     /// The windows of the routed segments of all live transactions.
@@ -134,6 +137,8 @@ pub struct Participant {
     alarms: BTreeSet<(BootTime, TransactionId)>,
     /// The boot in whose boot time all deadlines are counted.
     boot: Option<String>,
+    /// The boot that the last snapshot has.
+    boot_in_snapshot: Option<String>,
     /// What has changed lately in what is free, and the number under which it notes each resource. Both follow
     /// from the log and the configuration.
     changes: ChangeLog,
@@ -169,13 +174,14 @@ impl Participant {
             retired: BTreeSet::new(),
             links: links.into_iter().map(|(link, _)| link).collect(),
             servers,
-            entries: BTreeMap::new(),
+            entries: TrackedMap::default(),
             replacing: BTreeMap::new(),
             overlaps: Overlaps::default(),
             booked: BTreeMap::new(),
             held: HeldTotals::default(),
             alarms: BTreeSet::new(),
             boot: None,
+            boot_in_snapshot: None,
             room: DiskGate::default(),
         }
     }
@@ -201,7 +207,7 @@ impl Participant {
 
     /// Every transaction that it has ever heard of, by id.
     #[must_use]
-    pub const fn entries(&self) -> &BTreeMap<TransactionId, Entry> {
+    pub fn entries(&self) -> &BTreeMap<TransactionId, Entry> {
         &self.entries
     }
 
@@ -376,7 +382,7 @@ impl Participant {
             && due <= now.boot
         {
             let Some(Entry { coordinator, phase: Phase::Held(held), .. }) =
-                self.entries.get_mut(&txn)
+                self.entries.get_mut_unnoted(&txn)
             else {
                 // An alarm is removed together with its hold, so this one is stale and has no effect.
                 self.alarms.remove(&(due, txn));

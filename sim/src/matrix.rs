@@ -218,14 +218,20 @@ fn places(syncs: &[Sync], skipped: usize) -> impl Iterator<Item = Crash> {
             .into_iter()
             .chain(unsynced.map(CrashPoint::BeforeFsync))
             .chain([CrashPoint::AfterFsync])
-            .chain((1..=sync.effects).map(CrashPoint::AfterEffects));
+            .chain((1..=sync.effects).map(CrashPoint::AfterEffects))
+            .chain(unsynced.map(CrashPoint::InSnapshot));
         points.map(move |point| Crash { sync: sync.clone(), point, before })
     })
 }
 
-/// Is this place the one that stands for its equivalents?
+/// Is this place the one that stands for its equivalents? A death in a snapshot leaves what a death after all effects leaves,
+/// and nodes begin with snapshots in all runs, so pairs do without it.
 const fn is_paired(point: CrashPoint) -> bool {
-    !matches!(point, CrashPoint::BeforeFsync(DiskSurvival::Nothing | DiskSurvival::All))
+    !matches!(
+        point,
+        CrashPoint::BeforeFsync(DiskSurvival::Nothing | DiskSurvival::All)
+            | CrashPoint::InSnapshot(_)
+    )
 }
 
 fn outcome(world: &World) -> Result<Outcome, String> {

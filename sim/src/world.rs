@@ -184,6 +184,8 @@ pub struct World {
     pub one_way: u64,
     /// Why each child coordinator refused to hold what its parent wanted held.
     refused_to_parent: BTreeMap<(usize, TransactionId), Reason>,
+    /// Decides after how many records each node writes a snapshot.
+    snapshot_seed: u64,
     /// The source of all random numbers of the world.
     pub dice: RandomSource,
     /// How often packets, syncs and disks have faults at present.
@@ -241,6 +243,7 @@ impl World {
             in_turns: 0,
             one_way: 0,
             refused_to_parent: BTreeMap::new(),
+            snapshot_seed: seed,
             dice: RandomSource::new(seed),
             weather: FaultRates::default(),
             cuts: BTreeSet::new(),
@@ -262,6 +265,12 @@ impl World {
         }
     }
 
+    /// After how many records the next node writes a snapshot. It depends on the seed and differs from node to node.
+    fn snapshot_every(&self) -> u64 {
+        let nodes = (self.grcs.len() + self.rms.len()) as u64;
+        1 + self.snapshot_seed.wrapping_add(13 * nodes) % 47
+    }
+
     /// Adds a coordinator and starts it.
     pub fn add_grc(&mut self, config: CoordinatorConfig) -> Result<(), String> {
         self.grc_names.push(config.name.clone());
@@ -269,7 +278,9 @@ impl World {
         let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
         let name = format!("{}{}", config.name, "'".repeat(twins));
         let make = move |_: &str| Coordinator::new(config.clone());
-        self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
+        let every = self.snapshot_every();
+        let node = Node::new(&name, make, |_| CoordinatorInput::Start).with_snapshots(every);
+        self.grcs.push(node);
         self.restart(Address::Grc(self.grcs.len() - 1), false)
     }
 
@@ -284,7 +295,8 @@ impl World {
             Participant::new(config).with_changes_kept(watchers::CHANGES_KEPT)
         };
         let start = |boot| ParticipantInput::Start { boot };
-        self.rms.push(Node::new(name.as_str(), make, start));
+        let every = self.snapshot_every();
+        self.rms.push(Node::new(name.as_str(), make, start).with_snapshots(every));
         self.subscribers.push(Subscriber::default());
         self.restart(Address::Rm(self.rms.len() - 1), false)
     }
@@ -608,6 +620,14 @@ impl World {
             4 => CrashPoint::AfterFsync,
             sent => CrashPoint::AfterEffects(usize::try_from(sent - 4).expect("small")),
         };
+        // Every third of those that die after their first effect dies in a snapshot instead.
+        let point = match point {
+            CrashPoint::AfterEffects(1) if number.is_multiple_of(3) => {
+                let survives = unsynced[usize::try_from(number / 3 % 3).expect("small")];
+                CrashPoint::InSnapshot(survives)
+            }
+            point => point,
+        };
         self.count_crash(node, point);
         Some(point)
     }
@@ -629,6 +649,7 @@ impl World {
             }
             CrashPoint::AfterFsync => self.counts.after_fsync += 1,
             CrashPoint::AfterEffects(_) => self.counts.after_effects += 1,
+            CrashPoint::InSnapshot(_) => self.counts.in_snapshot += 1,
         }
         let rms = (0..self.rms.len()).map(Address::Rm);
         let mut others = (0..self.grcs.len()).map(Address::Grc).chain(rms);

@@ -14,7 +14,7 @@ use coalloc_grc::views::view;
 use coalloc_ledger::Entry;
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
-use coalloc_protocol::Core;
+use coalloc_protocol::Snapshot;
 use coalloc_protocol::coordinator::{Candidate, CoordinatorConfig};
 use coalloc_protocol::participant::{
     HoldPolicy, HoldQuotas, ParticipantConfig, Phase, TransactionEnd,
@@ -94,7 +94,7 @@ fn candidate(world: &mut World) -> Candidate {
 /// The events of a node's log from a given record on, with facts of the fold of that log.
 fn events<C, E>(node: &Node<C>, events: &E, from: usize) -> Vec<(u64, E::Message)>
 where
-    C: Core,
+    C: Snapshot + Clone,
     C::Record: Record,
     E: Events<C>,
 {

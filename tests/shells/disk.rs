@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use coalloc_common::DiskSpace;
 use coalloc_ledger::{
-    Ledger, LedgerError, MemoryLedger, MemoryReader, SimulatedDisk, SimulatedError,
+    CoreFold, Ledger, LedgerError, MemoryLedger, MemoryReader, SimulatedDisk, SimulatedError,
 };
-use coalloc_protocol::{Core, Log};
+use coalloc_protocol::{ChangedPart, Log, Snapshot};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -24,15 +24,17 @@ pub(crate) struct SimLedger<R> {
 
 impl<R: Serialize + DeserializeOwned> SimLedger<R> {
     /// Opens the ledger: replays what the disk has kept into the core.
-    pub(crate) fn open<C: Core<Record = R>>(
+    pub(crate) fn open<C: Snapshot<Record = R>>(
         hardware: &Arc<Hardware>,
         core: &mut C,
     ) -> Result<Self, LedgerError> {
-        let mut last = 0;
-        let log = MemoryLedger::open(&hardware.disk, |sequence, record: R| {
-            last = sequence;
-            core.apply(&record)
-        })?;
+        // A snapshot is due often, so that a restart nearly always begins with one.
+        hardware.disk.set_snapshot_every(10);
+        let last = hardware.disk.records() as u64;
+        let log = MemoryLedger::open_into(
+            &hardware.disk,
+            &mut CoreFold { core, noticed: |_, _: &R| {} },
+        )?;
         let owed = hardware.lies.then(Vec::new);
         Ok(Self { id: hardware.id.clone(), last, log, disk: hardware.disk.clone(), owed })
     }
@@ -58,6 +60,18 @@ impl<R: Serialize + DeserializeOwned> Log for SimLedger<R> {
         }
         self.last += records.len() as u64;
         Ok(())
+    }
+
+    fn snapshot_is_due(&self, changed: usize) -> bool {
+        // A disk that lies has not written what the snapshot would stand for.
+        self.owed.is_none() && self.log.snapshot_is_due(changed)
+    }
+
+    fn write_snapshot<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+    ) -> Result<(), SimulatedError> {
+        self.log.write_snapshot(changed)
     }
 
     fn room(&mut self) -> Result<DiskSpace, SimulatedError> {

@@ -148,6 +148,9 @@ pub(crate) fn failure(error: &LedgerError) -> Failure {
         | LedgerError::WalDamaged { .. }
         | LedgerError::Undecodable { .. }
         | LedgerError::DoesNotFit { .. }
+        | LedgerError::SnapshotDamaged { .. }
+        | LedgerError::SnapshotDoesNotFit { .. }
+        | LedgerError::Archived { .. }
         | LedgerError::Restored { .. }
         | LedgerError::Gone { .. } => Exit::Failed,
         LedgerError::Locked { .. }

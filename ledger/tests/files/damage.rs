@@ -61,12 +61,12 @@ fn refused(path: &Path) -> LedgerError {
 #[test]
 fn a_flipped_byte_is_found_or_harms_nothing() {
     let (_folder, path) = folder();
-    written(&path, 400);
+    written(&path, 800);
     let sound = fs::read(&path).unwrap();
     let tip = fs::read(beside(&path, ".tip")).unwrap();
-    let expected: Vec<Note> = (1..=400).map(note).collect();
+    let expected: Vec<Note> = (1..=800).map(note).collect();
     // Bytes to change: the first 200, then steps of 61 through the first pages, steps of 65,521 through the
-    // reserved space (zeros), and steps of 61 through the records after it. In a ledger of 400 records these
+    // reserved space (zeros), and steps of 61 through the records after it. In a ledger of 800 records these
     // steps meet every part of a page, because they divide no size.
     let room = 16_384..2 << 20;
     let places = (0..200).chain((200..room.start).step_by(61)).chain(room.clone().step_by(65_521));
@@ -150,7 +150,7 @@ fn an_unfinished_last_transaction_is_reported_and_rolled_back() {
 #[test]
 fn zeroed_and_missing_pages_are_found() {
     let (_folder, path) = folder();
-    written(&path, 400);
+    written(&path, 800);
     let sound = fs::read(&path).unwrap();
     let pages = sound.len() / 4_096;
     let mut found = 0;
@@ -159,7 +159,7 @@ fn zeroed_and_missing_pages_are_found() {
         bad[page * 4_096..(page + 1) * 4_096].fill(0);
         fs::write(&path, &bad).unwrap();
         match open(&path) {
-            Ok((_, seen)) => assert_eq!(seen.len(), 400, "page {page}"),
+            Ok((_, seen)) => assert_eq!(seen.len(), 800, "page {page}"),
             Err(error) => {
                 assert_eq!(fs::read(&path).unwrap(), bad, "page {page}: {error}");
                 found += 1;
@@ -300,7 +300,7 @@ fn a_look_works_beside_a_writer_and_on_a_copy_and_changes_nothing() {
     ledger.append(&[&note(1), &note(2)]).unwrap();
     let mut seen = Vec::new();
     let sound = look(&path, |sequence, _, body| {
-        seen.push((sequence, serde_json::from_str::<Note>(body).unwrap()));
+        seen.push((sequence, body.record::<Note>().unwrap()));
         Ok(())
     });
     let sound = sound.unwrap();
@@ -336,7 +336,7 @@ fn a_look_works_beside_a_writer_and_on_a_copy_and_changes_nothing() {
 fn a_newer_format_is_refused_untouched() {
     let (_folder, path) = crashed(3);
     drop(open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 3").unwrap();
     let error = refused(&path);
-    assert!(matches!(error, LedgerError::NewerFormat { found: 2, .. }), "{error}");
+    assert!(matches!(error, LedgerError::NewerFormat { found: 3, .. }), "{error}");
 }

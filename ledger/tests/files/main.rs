@@ -10,6 +10,7 @@ mod kill;
 mod owner;
 mod reader;
 mod reserved_space;
+mod snapshot;
 mod sqlite;
 #[allow(dead_code, reason = "other tests take the rest")]
 #[path = "../../../tests/tmpfs.rs"]

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use coalloc_common::{BootTime, Now, Time, limits};
 use coalloc_ledger::{
-    AppendFault, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn,
+    AppendFault, CoreFold, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn,
 };
-use coalloc_protocol::{Causer, Core, Log, ReplayError, Unsynced};
+use coalloc_protocol::{Causer, ChangedPart, Core, Log, ReplayError, Snapshot, Unsynced};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -92,6 +92,28 @@ impl Core for Sum {
     }
 }
 
+/// Its sum is its only part.
+impl Snapshot for Sum {
+    type Part = u64;
+
+    fn changed(&self) -> usize {
+        1
+    }
+
+    fn take_changed(&mut self) -> Vec<ChangedPart<u64>> {
+        vec![ChangedPart { key: "sum".to_owned(), part: Some(self.sum) }]
+    }
+
+    fn restore(&mut self, sum: u64) -> Result<(), ReplayError> {
+        self.sum = sum;
+        Ok(())
+    }
+
+    fn restored(&mut self, _: u64) -> Result<(), ReplayError> {
+        Ok(())
+    }
+}
+
 /// A log whose every append reports its records and waits until the test lets it through.
 struct Gate {
     entered: Sender<Vec<u64>>,
@@ -146,6 +168,7 @@ fn gated() -> (Watched, Receiver<Vec<u64>>, Sender<()>) {
 
 fn in_memory() -> (Watched, SimulatedDisk) {
     let disk = SimulatedDisk::new("sum");
+    disk.set_snapshot_every(50);
     let log = MemoryLedger::<u64>::open(&disk, |_, _| Ok(())).unwrap();
     (watch(log), disk)
 }
@@ -425,7 +448,12 @@ fn answers_come_from_many_threads_at_once() {
     let said: Vec<_> = watched.effects.iter().collect();
     assert_eq!(said.len(), 2_000);
     assert_eq!(said.last(), Some(&Effect::Sum(*total.lock().unwrap())));
-    let mut sum = Sum::default();
-    MemoryLedger::<u64>::open(&disk, |_, record| sum.apply(&record)).unwrap();
+    let (mut sum, mut replayed) = (Sum::default(), 0_u64);
+    let mut fold = CoreFold { core: &mut sum, noticed: |_, _: &u64| replayed += 1 };
+    MemoryLedger::<u64>::open_into(&disk, &mut fold).unwrap();
+    assert!(
+        disk.counts().snapshots > 0 && replayed < 50 + limits::GROUP_COMMIT_MAX as u64,
+        "{replayed}"
+    );
     assert_eq!(sum.sum, *total.lock().unwrap());
 }

@@ -85,8 +85,8 @@ fn people_can_read_a_live_ledger_with_their_own_tools() {
     assert_eq!(reader.query_row(name, [], |row| row.get::<_, String>(0)).unwrap(), "north");
     // A read transaction that stays open does not delay an append.
     reader.execute_batch("BEGIN").unwrap();
-    let number = "SELECT json_extract(body, '$.number') FROM record";
-    assert_eq!(reader.query_row(number, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+    let packed = "SELECT sequence FROM record WHERE typeof(body) = 'blob'";
+    assert_eq!(reader.query_row(packed, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
     ledger.append(&[&note(2)]).unwrap();
 }
 
@@ -109,7 +109,7 @@ fn removed_swapped_inserted_and_renumbered_records_are_found() {
     let swap = "
         CREATE TEMP TABLE kept AS SELECT * FROM record WHERE sequence IN (4, 5);
         DELETE FROM record WHERE sequence IN (4, 5);
-        INSERT INTO record SELECT 9 - sequence, body, hash FROM kept;";
+        INSERT INTO record SELECT 9 - sequence, body, hash, causer FROM kept;";
     let renumber = "
         DELETE FROM record WHERE sequence = 4;
         UPDATE record SET sequence = 4 WHERE sequence = 5;
@@ -121,8 +121,8 @@ fn removed_swapped_inserted_and_renumbered_records_are_found() {
         (renumber, 4),
         ("UPDATE record SET hash = zeroblob(32) WHERE sequence = 2", 2),
         ("UPDATE record SET body = body || ' ' WHERE sequence = 6", 6),
-        ("INSERT INTO record SELECT 0, body, hash FROM record WHERE sequence = 1", 1),
-        ("INSERT INTO record SELECT 7, body, hash FROM record WHERE sequence = 6", 7),
+        ("INSERT INTO record SELECT 0, body, hash, causer FROM record WHERE sequence = 1", 1),
+        ("INSERT INTO record SELECT 7, body, hash, causer FROM record WHERE sequence = 6", 7),
         ("UPDATE meta SET value = replace(value, 'a', 'b') WHERE key = 'ledger_id'", 1),
     ];
     for (sql, sequence) in cases {
@@ -138,9 +138,9 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
     // In the first case only the header is read; in the second, SQLite reads the table but writes
     // nothing.
     let cases = [
-        "PRAGMA user_version = 2",
-        "UPDATE meta SET value = '2' WHERE key = 'format_version'",
-        "PRAGMA user_version = 2; DROP TABLE meta",
+        "PRAGMA user_version = 3",
+        "UPDATE meta SET value = '3' WHERE key = 'format_version'",
+        "PRAGMA user_version = 3; DROP TABLE meta",
     ];
     for sql in cases {
         let (_folder, path) = folder();
@@ -148,7 +148,7 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
         tamper(&path, sql);
         let before = files(&path);
         let error = refusal(&path);
-        assert!(matches!(error, LedgerError::NewerFormat { found: 2, newest: 1, .. }), "{error}");
+        assert!(matches!(error, LedgerError::NewerFormat { found: 3, newest: 2, .. }), "{error}");
         let after = files(&path);
         assert_eq!(after[0], before[0], "{sql}");
         // A read-only look may leave SQLite's own empty side files, but none with content.
@@ -256,7 +256,7 @@ fn after_a_failed_append_nothing_is_written() {
     let (mut ledger, _) = open(&path).unwrap();
     ledger.append(&[&note(1)]).unwrap();
     // A second writer has got around the lock: its record already has the next number.
-    tamper(&path, "INSERT INTO record VALUES (3, '{}', zeroblob(32))");
+    tamper(&path, "INSERT INTO record VALUES (3, '{}', zeroblob(32), NULL)");
     let error = ledger.append(&[&note(2), &note(3)]).unwrap_err();
     assert!(matches!(error, LedgerError::Sqlite { .. }), "{error}");
     let error = ledger.append(&[&note(2)]).unwrap_err();

@@ -296,7 +296,7 @@ impl Coordinator {
         };
         reservation.changes += 1;
         if let Some(past) = reservation.change.replace(change) {
-            let of = self.past_changes.entry(ticket.reservation.clone()).or_default();
+            let of = self.past_changes.get_or_default(ticket.reservation.clone());
             of.insert(past.id.clone(), past);
         }
         Ok(())

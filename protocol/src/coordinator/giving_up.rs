@@ -220,7 +220,7 @@ impl Coordinator {
                 "{rm} was given up on for {txn}, whose end it does not owe"
             )));
         }
-        transaction.acknowledge(rm);
+        transaction.give_up_on(rm);
         let id = transaction.reservation.clone();
         self.reservation_mut(&id)?.given_up.push(GivenUp {
             rm: rm.clone(),

@@ -37,14 +37,17 @@ use coalloc_common::{
     BootTime, Now, Reason, Refusal, ReservationId, RmName, Span, TransactionId, limits,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::record::{CoordinatorRecord, MendTarget, stamped};
 use super::reservation::{Candidate, ChangeState, State};
 use super::transaction::{Transaction, TransactionGoal};
 use super::{Coordinator, StepOutput};
 use crate::core::ReplayError;
+use crate::tracked::TrackedMap;
 
 /// The state of mending one change that some RMs have booked and others have not.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mending {
     /// The transaction of the version that the change was to replace.
     old: TransactionId,
@@ -67,7 +70,7 @@ pub(super) struct Mending {
 /// The changes that are being mended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mendings {
-    pub(super) open: BTreeMap<ReservationId, Mending>,
+    pub(super) open: TrackedMap<ReservationId, Mending>,
     /// When the next attempt is due, for each reservation that has no attempt under way. Lost at a restart.
     pub(super) due: BTreeMap<ReservationId, BootTime>,
 }

@@ -20,13 +20,15 @@
 //!
 //! A hold that replaces a booking is a reservation of its own, see [`parent_change`](super::parent_change).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
     BootTime, CoordinatorName, Now, Reason, Refusal, RequestId, ReservationId, RmName, Span,
     TransactionId, limits,
 };
+
+use serde::{Deserialize, Serialize};
 
 use super::record::CoordinatorRecord;
 use super::reservation::{Candidate, Reservation, State, Ticket};
@@ -38,6 +40,7 @@ use crate::conversation::{Caller, HoldToken, Next, ParentReply, PlanJob, PlanTar
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, MessageKind, Resolution, Token};
 use crate::participant::ask_by;
+use crate::tracked::TrackedMap;
 
 /// The parents that this coordinator serves as an RM, and how long its promises last.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +57,7 @@ pub struct ParentConfig {
 }
 
 /// One transaction of a parent coordinator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParentEntry {
     /// The parent that it belongs to.
     pub coordinator: CoordinatorName,
@@ -76,9 +79,9 @@ pub(super) struct ParentHolds {
     /// The parents that may hold here; none by default.
     pub(super) config: ParentConfig,
     /// Transactions of parents: those that were held here, and tombstones of those that ended before that.
-    pub(super) entries: BTreeMap<TransactionId, ParentEntry>,
+    pub(super) entries: TrackedMap<TransactionId, ParentEntry>,
     /// For each reservation that a parent has booked here: the reservation that last tried to replace it.
-    pub(super) replacing: BTreeMap<ReservationId, ReservationId>,
+    pub(super) replacing: TrackedMap<ReservationId, ReservationId>,
 }
 
 impl Coordinator {
@@ -89,7 +92,7 @@ impl Coordinator {
 
     /// Every transaction of a parent coordinator, by its id.
     #[must_use]
-    pub const fn parent_entries(&self) -> &std::collections::BTreeMap<TransactionId, ParentEntry> {
+    pub fn parent_entries(&self) -> &std::collections::BTreeMap<TransactionId, ParentEntry> {
         &self.parents.entries
     }
 
@@ -336,7 +339,7 @@ impl Coordinator {
 
     /// Handles the alarm of a prepared transaction: its promise is over, or it is time to ask the parent.
     pub(super) fn promise_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         let reservation = txn.reservation.clone();
         let Some(promise) = &mut txn.promise else { return };
         if promise.hard_at <= now.boot {
@@ -351,7 +354,7 @@ impl Coordinator {
 
     /// An inner RM asks about a prepared transaction, so this coordinator asks the parent.
     pub(super) fn ask_sooner(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         let Some(promise) = txn.promise.as_mut().filter(|promise| promise.asked == 0) else {
             return;
         };
@@ -373,7 +376,7 @@ impl Coordinator {
     /// no further ahead than the promise was long. The parent is asked at once.
     pub(super) fn rearm_promise(&mut self, id: &TransactionId, now: Now) {
         let boot = self.parents.config.boot.clone();
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         if let Some(promise) = &mut txn.promise {
             if promise.boot != boot {
                 let gone = now.wall.since(promise.since.wall).max(Span::ZERO);

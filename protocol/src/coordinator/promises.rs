@@ -19,6 +19,7 @@ use super::record::{CoordinatorRecord, Differs, stamped};
 use super::reservation::{Reservation, State};
 use super::{Coordinator, ParentEntry, StepOutput};
 use crate::digest::{BookingSet, Listed, Member, Part};
+use crate::tracked::TrackedMap;
 
 /// One difference with one RM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +42,7 @@ pub(super) struct Promises {
     of_parent: BTreeMap<CoordinatorName, BookingSet>,
     of: BTreeMap<ReservationId, ReservationPromises>,
     /// The differences that are recorded, by RM and transaction.
-    differing: BTreeMap<RmName, BTreeMap<TransactionId, Differs>>,
+    pub(super) differing: TrackedMap<RmName, BTreeMap<TransactionId, Differs>>,
 }
 
 /// The members that one reservation has in those sets.
@@ -55,7 +56,7 @@ struct ReservationPromises {
 impl Promises {
     /// A difference is recorded; `None` records its end.
     pub(super) fn note(&mut self, rm: &RmName, txn: &TransactionId, differs: Option<Differs>) {
-        let at = self.differing.entry(rm.clone()).or_default();
+        let at = self.differing.get_or_default(rm.clone());
         match differs {
             Some(differs) => at.insert(txn.clone(), differs),
             None => at.remove(txn),
@@ -135,7 +136,7 @@ impl Coordinator {
         }
     }
 
-    fn recount(&mut self, id: &ReservationId) {
+    pub(super) fn recount(&mut self, id: &ReservationId) {
         let Some(reservation) = self.reservations.get(id) else { return };
         let confirmed = reservation.state == State::Confirmed;
         let stands = reservation.transaction.as_ref().filter(|_| confirmed);

@@ -73,7 +73,7 @@ pub(super) struct LiveReservations {
 }
 
 impl LiveReservations {
-    fn set(&mut self, reservation: &Reservation) {
+    pub(super) fn set(&mut self, reservation: &Reservation) {
         let (id, user) = (&reservation.id, &reservation.ticket.user);
         let end = end_of(reservation);
         if self.ends.get(id).copied() == end {

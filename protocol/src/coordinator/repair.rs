@@ -12,7 +12,7 @@
 //! Left out: what counts as a difference, see [`promises`](super::promises); who may ask for a repair, which
 //! the shell decides. Source: docs/adr/0031-reconciliation.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use coalloc_common::{BootTime, Now, Reason, Refusal, RmName, Span, TransactionId, limits};
 
@@ -24,6 +24,7 @@ use super::{Coordinator, CoordinatorEffect, DisownReply, Repair, Reply, StepOutp
 use crate::conversation::ChangeEnd;
 use crate::core::ReplayError;
 use crate::message::{Answer, Delivery, Message, MessageKind, Token};
+use crate::tracked::TrackedMap;
 
 /// An RM, and the transaction that it is to release.
 type ReleaseTargets = (RmName, TransactionId);
@@ -32,17 +33,25 @@ type ReleaseTargets = (RmName, TransactionId);
 /// reservation, and of RMs that were given up on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disowning {
-    all: BTreeMap<ReleaseTargets, Sending>,
+    pub(super) all: TrackedMap<ReleaseTargets, Sending>,
     /// When each release is to be sent, or sent again.
     due: BTreeSet<(BootTime, ReleaseTargets)>,
 }
 
 #[derive(Debug, Clone)]
-struct Sending {
+pub(super) struct Sending {
     send_at: BootTime,
     pause: Span,
     /// Callers that wait for the acknowledgement. Lost at a restart.
     waiting: Vec<Token<DisownReply>>,
+}
+
+impl Sending {
+    /// Due at once.
+    const fn new() -> Self {
+        let (send_at, pause) = (BootTime::from_us(i64::MIN), limits::RESEND_FIRST);
+        Self { send_at, pause, waiting: Vec::new() }
+    }
 }
 
 impl Disowning {
@@ -57,12 +66,16 @@ impl Disowning {
     }
 
     fn insert(&mut self, place: ReleaseTargets) {
-        let send_at = BootTime::from_us(i64::MIN);
-        let new = Sending { send_at, pause: limits::RESEND_FIRST, waiting: Vec::new() };
         if !self.all.contains_key(&place) {
-            self.due.insert((send_at, place.clone()));
-            self.all.insert(place, new);
+            self.all.insert(place.clone(), Sending::new());
+            self.due.insert((Sending::new().send_at, place));
         }
+    }
+
+    /// Puts back what a snapshot has. Returns whether it is new.
+    pub(super) fn restore(&mut self, place: ReleaseTargets) -> bool {
+        self.due.insert((Sending::new().send_at, place.clone()));
+        self.all.restore(place, Sending::new()).is_none()
     }
 
     fn remove(&mut self, place: &ReleaseTargets) -> Option<Sending> {
@@ -72,7 +85,7 @@ impl Disowning {
     }
 
     fn put_off(&mut self, place: &ReleaseTargets, until: BootTime) {
-        let Some(sending) = self.all.get_mut(place) else { return };
+        let Some(sending) = self.all.get_mut_unnoted(place) else { return };
         self.due.remove(&(sending.send_at, place.clone()));
         sending.send_at = until;
         self.due.insert((until, place.clone()));
@@ -181,7 +194,7 @@ impl Coordinator {
             let Operator { by, why } = operator;
             self.record(CoordinatorRecord::Disowned { txn, rm, by, why, at: now }, out);
         }
-        if let Some(sending) = self.disowning.all.get_mut(&place) {
+        if let Some(sending) = self.disowning.all.get_mut_unnoted(&place) {
             sending.waiting.push(token);
         }
         self.disown_due(now, out);
@@ -212,7 +225,7 @@ impl Coordinator {
         out: &mut StepOutput,
     ) -> bool {
         let place = (rm.clone(), txn.clone());
-        let sending = self.disowning.all.get_mut(&place);
+        let sending = self.disowning.all.get_mut_unnoted(&place);
         let Some(sending) = sending.filter(|_| kind == MessageKind::Release) else { return false };
         // Denied: this RM has nothing of it for this coordinator.
         let ended = matches!(delivery, Delivery::Answered(Answer::Done | Answer::Denied));

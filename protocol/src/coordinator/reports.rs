@@ -18,6 +18,7 @@ use super::reservation::{Reservation, State};
 use super::{Coordinator, Reply, StepOutput};
 use crate::core::ReplayError;
 use crate::message::Token;
+use crate::tracked::TrackedMap;
 
 /// One report of what happened to a reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,13 +34,21 @@ pub struct Report {
 /// The reports of all reservations, each in the order in which they arrived.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reports {
-    of: BTreeMap<ReservationId, ReservationReports>,
+    pub(super) of: TrackedMap<ReservationId, ReservationReports>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct ReservationReports {
-    all: Vec<Report>,
+pub(super) struct ReservationReports {
+    pub(super) all: Vec<Report>,
     by_id: BTreeMap<RequestId, usize>,
+}
+
+impl FromIterator<Report> for ReservationReports {
+    fn from_iter<I: IntoIterator<Item = Report>>(reports: I) -> Self {
+        let mut own = Self::default();
+        reports.into_iter().for_each(|report| own.add(report));
+        own
+    }
 }
 
 impl ReservationReports {
@@ -89,7 +98,7 @@ impl Coordinator {
         // Nothing can fail from here on.
         let number = self.reports(&reservation).len() + 1;
         if planted::is(Bug::ReportUnrecorded) {
-            self.reports.of.entry(reservation).or_default().add(report);
+            self.reports.of.get_or_default(reservation).add(report);
         } else {
             let version = stamped::VERSION;
             let record = CoordinatorRecord::Reported { reservation, report, by, version, at: now };
@@ -128,7 +137,7 @@ impl Coordinator {
         if self.reservation_mut(id)?.state != State::Confirmed {
             return Err(ReplayError(format!("{id} is reported about but is not confirmed")));
         }
-        let reports = self.reports.of.entry(id.clone()).or_default();
+        let reports = self.reports.of.get_or_default(id.clone());
         if reports.by_id.contains_key(&report.id) {
             return Err(ReplayError(format!("report {} of {id} arrives twice", report.id)));
         }

@@ -88,7 +88,7 @@ pub enum State {
 }
 
 /// One reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// The id that the coordinator has given it.
     pub id: ReservationId,
@@ -99,22 +99,28 @@ pub struct Reservation {
     /// The state of the reservation.
     pub state: State,
     /// The transaction of the last attempt; for a confirmed reservation, the one that is booked.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TransactionId>,
     /// What the last attempt tried, or has booked. It lists every RM of that transaction; the list is empty for
     /// an RM where the attempt needs nothing, or nothing any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub candidate: Option<Candidate>,
     /// How many attempts were made.
     pub attempts: u32,
     /// Why the reservation failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refusal: Option<Refusal>,
     /// Why each attempt failed, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub attempt_refusals: Vec<Refusal>,
     /// What the shell wanted remembered.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub notes: String,
     /// 1 when it is made, and one more after each change that is booked.
     pub version: u32,
     /// The last change. The coordinator keeps earlier ones elsewhere, so that a reservation's description does
     /// not grow with the number of its changes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub change: Option<Change>,
     /// How many changes were ever opened.
     pub changes: usize,
@@ -123,11 +129,14 @@ pub struct Reservation {
     pub(super) opened: u32,
     /// The parent coordinator's transaction that it serves; `None` for a reservation of a user of this
     /// coordinator.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_transaction: Option<TransactionId>,
     /// RMs that an operator has given up on, and that may still have something of it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub given_up: Vec<GivenUp>,
     /// The servers of the version that is booked, or was before the release; before that, of the attempt that is
     /// being committed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub servers: ServersByRm,
 }
 
@@ -218,7 +227,8 @@ pub struct ChangeTicket {
 }
 
 /// The state of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChangeState {
     /// Its candidates are being held, or it is between two attempts. The old version is intact.
     Checking,
@@ -233,7 +243,7 @@ pub enum ChangeState {
 }
 
 /// A change of a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The client's id of the change.
     pub id: RequestId,
@@ -242,16 +252,21 @@ pub struct Change {
     /// The state of the change.
     pub state: ChangeState,
     /// The transaction of the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub transaction: Option<TransactionId>,
     /// What the last attempt tries; `None` once the change is over.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub candidate: Option<Candidate>,
     /// How many attempts were made.
     pub attempts: u32,
     /// Why the change was refused; while it is under way, why the last attempt that has failed did so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refusal: Option<Refusal>,
     /// Why each attempt failed, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub attempt_refusals: Vec<Refusal>,
     /// What the shell wants remembered with the new version; empty once the change is over.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub notes: String,
 }
 
@@ -285,7 +300,7 @@ impl Reservation {
 }
 
 /// An RM that was given up on, for one transaction of a reservation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenUp {
     /// The RM.
     pub rm: RmName,
@@ -298,7 +313,9 @@ pub struct GivenUp {
     /// When the operator gave up on it.
     pub at: Time,
     /// The RM may have the transaction booked until this time; `None` if it was to have nothing of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub until: Option<Time>,
     /// When the RM has acknowledged the end after all.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended: Option<Time>,
 }

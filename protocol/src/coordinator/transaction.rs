@@ -2,6 +2,7 @@
 //! What an answer does is in [`answers`].
 
 mod answers;
+mod stored;
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,17 @@ use coalloc_common::{
     BootTime, Now, Reason, Refusal, ReservationId, RmName, Segment, Span, Time, TransactionId,
     limits,
 };
+use serde::{Deserialize, Serialize};
 
+pub(super) use self::stored::StoredTransaction;
 use super::record::{CoordinatorRecord, stamped};
 use super::reservation::{Candidate, ServersByRm};
 use super::{Coordinator, CoordinatorEffect, StepOutput};
 use crate::message::{Decision, GrantedServers, HoldOrder, Message, ServerWish};
 
 /// What a transaction wants of its RMs now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum TransactionGoal {
     Hold,
     /// Every RM holds, and the parent decides.
@@ -40,6 +44,8 @@ struct Party {
     old: Option<TransactionId>,
     /// The RM has done what the goal wants.
     answered: bool,
+    /// A record says that it counts as having answered, because an operator has given up on it.
+    given_up: bool,
     /// The refusal with which the RM has answered Commit: it was too late to book, and has what it had before.
     /// Lost at a restart; then the RM is sent Commit again.
     refused: Option<Refusal>,
@@ -115,6 +121,7 @@ impl Transaction {
             asked: false,
             old: None,
             answered: false,
+            given_up: false,
             refused: None,
             expires_at: None,
             wish: candidate.servers.get(rm).cloned(),
@@ -210,6 +217,7 @@ impl Transaction {
         self.done = false;
         for party in self.parties.values_mut() {
             party.answered = false;
+            party.given_up = false;
             party.refused = None;
             party.send_at = BootTime::from_us(i64::MIN);
             party.pause = limits::RESEND_FIRST;
@@ -234,6 +242,13 @@ impl Transaction {
     pub(super) fn acknowledge(&mut self, rm: &RmName) {
         if let Some(party) = self.parties.get_mut(rm) {
             party.answered = true;
+        }
+    }
+
+    /// An operator has given up on an RM.
+    pub(super) fn give_up_on(&mut self, rm: &RmName) {
+        if let Some(party) = self.parties.get_mut(rm) {
+            (party.answered, party.given_up) = (true, true);
         }
     }
 
@@ -317,7 +332,9 @@ impl Transaction {
 impl Coordinator {
     /// Sends what is due to every RM that has not done what the goal wants, and sets the next alarm.
     pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
-        let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id).filter(|txn| !txn.done) else {
+            return;
+        };
         let user = self.reservations.get(&txn.reservation).map(|r| r.ticket.user.clone());
         let turn = txn.turn_now();
         for (rm, party) in &mut txn.parties {
@@ -353,7 +370,7 @@ impl Coordinator {
     }
 
     pub(super) fn set_alarm(&mut self, id: &TransactionId) {
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         let next = if txn.done { None } else { txn.next_alarm() };
         if txn.alarm == next {
             return;
@@ -370,7 +387,7 @@ impl Coordinator {
     /// After a restart. The boot times in the log may be those of another boot, so everything is due now. No
     /// candidates are left to try, so nothing follows this attempt.
     pub(super) fn rearm(&mut self, id: &TransactionId, now: Now) {
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         txn.since = now.boot;
         txn.left_behind = true;
         for party in txn.parties.values_mut() {
@@ -397,7 +414,7 @@ impl Coordinator {
     /// last record is durable, RMs are sent Commit for what they do not hold, and refuse.
     pub(super) fn decide_unasked(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         self.record_commit(id, now, out);
-        if let Some(txn) = self.transactions.get_mut(id) {
+        if let Some(txn) = self.transactions.get_mut_unnoted(id) {
             txn.answer_all();
         }
         self.finish_or_go_on(id, now, out);
@@ -428,7 +445,7 @@ impl Coordinator {
     pub(super) fn commit_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
         match self
             .transactions
-            .get_mut(id)
+            .get_mut_unnoted(id)
             .filter(|txn| txn.one_way && txn.goal == TransactionGoal::Commit)
         {
             Some(txn) => {
@@ -441,7 +458,7 @@ impl Coordinator {
 
     /// One more RM has done what the goal wants.
     fn end_answered(&mut self, rm: &RmName, id: &TransactionId, now: Now, out: &mut StepOutput) {
-        if let Some(txn) = self.transactions.get_mut(id) {
+        if let Some(txn) = self.transactions.get_mut_unnoted(id) {
             txn.acknowledge(rm);
         }
         self.finish_or_go_on(id, now, out);
@@ -504,7 +521,7 @@ impl Coordinator {
         };
         self.record(record, out);
         self.since(id, now);
-        if let Some(txn) = self.transactions.get_mut(id) {
+        if let Some(txn) = self.transactions.get_mut_unnoted(id) {
             let unasked = txn.parties.values_mut().filter(|party| !party.asked);
             unasked.for_each(|party| party.answered = true);
             refuser.into_iter().for_each(|rm| txn.acknowledge(rm));
@@ -513,14 +530,14 @@ impl Coordinator {
     }
 
     fn since(&mut self, id: &TransactionId, now: Now) {
-        if let Some(txn) = self.transactions.get_mut(id) {
+        if let Some(txn) = self.transactions.get_mut_unnoted(id) {
             txn.since = now.boot;
         }
     }
 
     /// Nothing waits for this transaction any more. Returns the RMs that have not answered it yet.
     pub(super) fn leave_behind(&mut self, id: &TransactionId) -> Vec<RmName> {
-        let Some(txn) = self.transactions.get_mut(id) else { return Vec::new() };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return Vec::new() };
         txn.left_behind = true;
         let silent = txn.silent().cloned().collect();
         self.set_alarm(id);

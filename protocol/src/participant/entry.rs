@@ -3,6 +3,8 @@
 use coalloc_common::timetable::Layer;
 use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, limits};
 
+use serde::{Deserialize, Serialize};
+
 use super::footprint::Footprint;
 use super::inner::InnerRoute;
 use super::record::TransactionEnd;
@@ -11,7 +13,8 @@ use super::servers::{SegmentServers, disclosed_footprint};
 use crate::message::{Answer, HoldOrder};
 
 /// The phase of a transaction at this RM.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Held and not decided yet.
     Held(HoldClocks),
@@ -24,7 +27,7 @@ pub enum Phase {
 }
 
 /// The clocks of a hold, and what it takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldClocks {
     /// When the hold was made.
     pub since: Now,
@@ -38,27 +41,39 @@ pub struct HoldClocks {
     pub taken: Vec<Segment>,
     /// When to ask next, and how often the coordinator was asked. Forgotten at a restart, after which the hold
     /// asks at its soft expiry again.
+    #[serde(skip, default = "unknown")]
     pub(super) ask_at: BootTime,
+    #[serde(skip)]
     pub(super) asked: u32,
 }
 
 /// One transaction that the participant knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its content; `None` for the tombstone of a transaction whose Hold never arrived.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub order: Option<HoldOrder>,
     /// The digest of the whole content, when `order` is only the beginning of a refused Hold.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub whole: Option<OrderDigest>,
     /// The coordinator that it belongs to.
     pub coordinator: CoordinatorName,
     /// Its phase.
     pub phase: Phase,
     /// The inner links of each segment, when there is an inner network. They are never disclosed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub inner: Option<Vec<InnerRoute>>,
     /// The servers of each segment; empty when none is at a by-server site.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub servers: Vec<SegmentServers>,
     /// What is still booked of it although a newer version has replaced it; ends with its Release at the latest.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kept: Vec<Segment>,
+}
+
+/// In place of an instant that is set when a hold is put back.
+const fn unknown() -> BootTime {
+    BootTime::from_us(0)
 }
 
 impl Entry {

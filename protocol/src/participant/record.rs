@@ -191,8 +191,12 @@ impl Participant {
         }
         self.boot = Some(boot.to_owned());
         self.alarms.clear();
-        for (txn, entry) in &mut self.entries {
-            let Phase::Held(held) = &mut entry.phase else { continue };
+        let is_held = |(_, entry): &(_, &Entry)| matches!(entry.phase, Phase::Held(_));
+        let held: Vec<_> =
+            self.entries.iter().filter(is_held).map(|(txn, _)| txn.clone()).collect();
+        for txn in held {
+            let entry = self.entries.get_mut(&txn);
+            let Some(Entry { phase: Phase::Held(held), .. }) = entry else { continue };
             // Boot time starts again with each boot. So the wall clock says how much of the interval has passed,
             // limited to the interval's length, so that a clock that was set back does little harm (I18).
             let soft = held.soft_at.since(held.since.boot);
@@ -204,7 +208,7 @@ impl Participant {
             held.hard_at = held.since.boot.saturating_add(held.expires_in);
             held.ask_at = held.soft_at;
             held.asked = 0;
-            self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
+            self.alarms.insert((held.ask_at.min(held.hard_at), txn));
         }
     }
 

@@ -71,7 +71,7 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     }
     participant.check_invariants().unwrap();
     twin.check_invariants().unwrap();
-    assert_eq!(twin.entries, participant.entries, "I12, I14");
+    assert_eq!(*twin.entries, *participant.entries, "I12, I14");
     assert_eq!(twin.timetables, participant.timetables, "I12, I14");
     let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
     synced.into_effects().into_iter().find_map(|effect| match effect {

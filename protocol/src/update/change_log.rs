@@ -59,6 +59,27 @@ impl ChangeLog {
         self.revision
     }
 
+    /// Forgets all changes, because the state comes from a snapshot at this revision: who knows an older one needs
+    /// everything.
+    pub fn restart(&mut self, revision: u64) {
+        self.changes.clear();
+        (self.complete_after, self.revision) = (revision, revision);
+    }
+
+    /// Does this log have the last changes of `whole`, and lack only changes of which it does not claim to be complete? So it
+    /// is after a start from a snapshot.
+    #[must_use]
+    pub fn is_end_of(&self, whole: &Self) -> bool {
+        let Some(lacking) = whole.changes.len().checked_sub(self.changes.len()) else {
+            return false;
+        };
+        let mut lacks = whole.changes.range(..lacking);
+        self.revision == whole.revision
+            && self.complete_after >= whole.complete_after
+            && self.changes.iter().eq(whole.changes.range(lacking..))
+            && lacks.all(|change| change.revision <= self.complete_after)
+    }
+
     /// Begins the next revision. Call it once for every record, and note what the record changed afterwards.
     pub const fn begin(&mut self) {
         self.revision += 1;

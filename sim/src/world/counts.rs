@@ -175,6 +175,8 @@ counts! {
     after_fsync: "F1 after the fsync",
     /// Processes that died after some effects.
     after_effects: "F1 after some effects",
+    /// Processes that died while they wrote a snapshot.
+    in_snapshot: "F1 in a snapshot",
     /// Processes that died right after a decision that none or only some of the RMs had received.
     died_decided: "F1 with a decision that few have heard of",
     /// Processes that were down for a minute or longer.

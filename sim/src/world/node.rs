@@ -5,13 +5,15 @@
 //! simulated disk decides what is on the disk then. Beside the core runs its shadow, the fold of the durable
 //! records. The two must agree whenever nothing is on its way to the disk (I12, I14).
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use coalloc_common::{BootTime, DiskSpace, Now, Span, Time, limits};
 use coalloc_ledger::{
-    AppendFault, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room, step_all,
+    AppendFault, CoreFold, Damage, LedgerError, MemoryLedger, SimulatedDisk, news_of_room,
+    snapshot_if_due, step_all,
 };
-use coalloc_protocol::{Causer, Core, Unsynced, sync};
+use coalloc_protocol::{Causer, ChangedPart, Core, Log as _, Snapshot, Unsynced, sync};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,6 +48,8 @@ pub enum CrashPoint {
     AfterFsync,
     /// The batch is durable, and so many effects have left.
     AfterEffects(usize),
+    /// All effects have left, and the snapshot that follows is written but not durable; this much of it survives.
+    InSnapshot(DiskSurvival),
 }
 
 /// How much of what was written but not yet durable is on the disk after a crash.
@@ -69,7 +73,17 @@ impl CrashPoint {
             Self::BeforeFsync(DiskSurvival::All) | Self::AfterFsync => {
                 Some(AppendFault::BeforeReturn)
             }
-            Self::AfterEffects(_) => None,
+            Self::AfterEffects(_) | Self::InSnapshot(_) => None,
+        }
+    }
+
+    /// Where the snapshot after the batch is cut.
+    const fn snapshot_cut(self) -> Option<AppendFault> {
+        match self {
+            Self::InSnapshot(DiskSurvival::Nothing) => Some(AppendFault::BeforeDurable),
+            Self::InSnapshot(DiskSurvival::Part) => Some(AppendFault::Torn),
+            Self::InSnapshot(DiskSurvival::All) => Some(AppendFault::BeforeReturn),
+            _ => None,
         }
     }
 
@@ -121,7 +135,7 @@ pub struct Node<C: Core> {
     pub tick_queued: Option<i64>,
 }
 
-impl<C: Core> Node<C>
+impl<C: Snapshot + Clone> Node<C>
 where
     C::Record: Record,
 {
@@ -149,6 +163,12 @@ where
             failed: false,
             tick_queued: None,
         }
+    }
+
+    /// The same node, which writes a snapshot after so many records.
+    pub fn with_snapshots(self, every: u64) -> Self {
+        self.disk.set_snapshot_every(every);
+        self
     }
 
     /// Does its process run?
@@ -254,12 +274,48 @@ where
             let problem = |error| format!("{}: I12: its own log: {error}", self.name);
             self.shadow.apply(record).map_err(problem)?;
         }
-        self.failed = synced.is_err();
+        self.failed = synced.is_err() || !self.snapshot(point);
         let mut effects = synced.map(coalloc_protocol::Synced::into_effects).unwrap_or_default();
         if let Some(point) = point {
             effects.truncate(point.effects());
         }
         Ok(Finished { records, effects, failed: self.failed })
+    }
+
+    /// Writes a snapshot, if one is due or the node dies in one. Returns false when it is cut, so that the node ends.
+    fn snapshot(&mut self, point: Option<CrashPoint>) -> bool {
+        let Some((core, log)) = self.core.as_mut().zip(self.log.as_mut()) else { return true };
+        match point.map(CrashPoint::snapshot_cut) {
+            None => snapshot_if_due(core, log, self.room).is_ok(),
+            Some(Some(cut)) => {
+                self.disk.cut_after(0, cut);
+                log.write_snapshot(&core.take_changed()).is_ok()
+            }
+            // It dies elsewhere, and earlier.
+            Some(None) => true,
+        }
+    }
+
+    /// I12: what a snapshot and the records after it give must be the fold of all records. `core` is what was just opened.
+    fn check_snapshot(&self, core: &C) -> Result<(), String> {
+        let Some((records, mut parts)) = self.disk.snapshot() else { return Ok(()) };
+        let change = |parts: &mut BTreeMap<String, Vec<u8>>, core: &C| {
+            for ChangedPart { key, part } in core.clone().take_changed() {
+                match part.map(|part| coalloc_ledger::pack(&part).expect("packed before")) {
+                    Some(part) => parts.insert(key, part),
+                    None => parts.remove(&key),
+                };
+            }
+        };
+        change(&mut parts, core);
+        let mut fold = BTreeMap::new();
+        change(&mut fold, &self.shadow);
+        let keys = parts.keys().chain(fold.keys());
+        let wrong = keys.into_iter().find(|key| parts.get(*key) != fold.get(*key));
+        wrong.map_or(Ok(()), |key| {
+            let name = &self.name;
+            Err(format!("I12: {name}: the snapshot at record {records} is not the fold: {key}"))
+        })
     }
 
     /// Ends the process. What was not durable is lost, and a new life begins.
@@ -289,6 +345,7 @@ where
             let error = coalloc_ledger::chain_text(&error);
             format!("{}: I14: it does not start again: {error}", self.name)
         })?;
+        self.check_snapshot(&core)?;
         (self.core, self.log) = (Some(core), Some(log));
         self.inbox.push((self.start)(boot));
         Ok(())
@@ -301,7 +358,8 @@ where
         boot: &str,
     ) -> Result<(C, MemoryLedger<C::Record>), LedgerError> {
         let mut core = (self.make)(boot);
-        let log = MemoryLedger::open(disk, |_, record| core.apply(&record))?;
+        let mut fold = CoreFold { core: &mut core, noticed: |_, _: &C::Record| {} };
+        let log = MemoryLedger::open_into(disk, &mut fold)?;
         Ok((core, log))
     }
 

@@ -35,7 +35,9 @@ impl World {
             core.serve_parents(ParentConfig { boot: boot.to_owned(), ..parents.clone() });
             core
         };
-        self.grcs.push(Node::new(&name, make, |_| CoordinatorInput::Start));
+        let every = self.snapshot_every();
+        let node = Node::new(&name, make, |_| CoordinatorInput::Start).with_snapshots(every);
+        self.grcs.push(node);
         let index = self.grcs.len() - 1;
         self.members.insert(index, own);
         self.restart(Address::Grc(index), false)

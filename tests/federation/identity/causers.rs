@@ -14,7 +14,7 @@ fn records(world: &TlsWorld, daemon: &str) -> Vec<Value> {
     let path = world.federation.dir.path().join(format!("{daemon}.ledger"));
     let mut records = Vec::new();
     let seen = look(&path, |_, _, body| {
-        records.push(serde_json::from_str(body).unwrap());
+        records.push(serde_json::from_str(&body.to_json().unwrap()).unwrap());
         Ok(())
     });
     seen.unwrap();

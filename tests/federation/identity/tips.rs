@@ -64,7 +64,7 @@ impl AuditRun<'_> {
 fn rewrite(from: &Path, to: &Path, edit: impl FnOnce(&mut Vec<ParticipantRecord>)) {
     let mut records = Vec::new();
     let about = look(from, |_, _, body| {
-        records.push(serde_json::from_str(body).unwrap());
+        records.push(serde_json::from_str(&body.to_json().unwrap()).unwrap());
         Ok(())
     });
     let about = about.unwrap().about;

@@ -1,4 +1,4 @@
-//! The disk: from JSON to records and to a core's state, write-ahead logs, whole files.
+//! The disk: from JSON and from packed bytes to records and to a core's state, write-ahead logs, whole files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -184,6 +184,8 @@ where
         let Ok(record) = serde_json::from_str::<C::Record>(text) else { return false };
         let again = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<C::Record>(&again).unwrap(), record);
+        let packed = coalloc_ledger::pack(&record).unwrap();
+        assert_eq!(coalloc_ledger::unpack::<C::Record>(&packed).unwrap(), record);
         if core.apply(&record).is_err() {
             return false;
         }

@@ -3,6 +3,7 @@
 use std::io::{BufWriter, ErrorKind, Write as _};
 
 use coalloc_common::plain_text;
+use coalloc_ledger::LedgerError;
 use coalloc_ledger::look::look;
 use coalloc_ledger::tip::hex;
 
@@ -21,7 +22,11 @@ pub(super) fn run(args: &DumpArgs) -> Result<Answer, Failure> {
         if sequence < args.from || full || broken.is_some() {
             return Ok(());
         }
-        let record = line::parse(body);
+        let json = body.to_json().map_err(|source| {
+            let path = args.file.clone();
+            LedgerError::Undecodable { path, sequence, source }
+        })?;
+        let record = line::parse(&json);
         let of_txn = args.txn.as_deref().is_none_or(|id| line::mentions(&record, &|s| s == id));
         let of = |id: &str| {
             let attempt = |s: &str| s.strip_prefix(id).is_some_and(|rest| rest.starts_with('/'));
@@ -32,13 +37,13 @@ pub(super) fn run(args: &DumpArgs) -> Result<Answer, Failure> {
         }
         printed += 1;
         let written = match args.json {
-            // The body is JSON as it was written: numbers and order stay as they are, and what would steer a terminal
-            // is written as JSON escapes it.
+            // Numbers and order are those that were written, and what would steer a terminal is written as JSON
+            // escapes it.
             true => writeln!(
                 out,
-                "{{\"sequence\":{sequence},\"hash\":\"{}\",\"record\":{body}}}",
+                "{{\"sequence\":{sequence},\"hash\":\"{}\",\"record\":{json}}}",
                 hex(hash),
-                body = plain_text::json(body)
+                json = plain_text::json(&json)
             ),
             false => {
                 writeln!(out, "{sequence:>7}  {}", plain_text::one_line(&line::shown(&record)))

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use coalloc_common::Time;
-use coalloc_ledger::LedgerError;
 use coalloc_ledger::look::{SoundLedger, accept_restored, look};
 use coalloc_ledger::tip::{TipState, hex};
+use coalloc_ledger::{BodyError, LedgerError};
 use coalloc_protocol::coordinator::CoordinatorRecord;
 use coalloc_protocol::participant::ParticipantRecord;
 use serde::Serialize;
@@ -23,6 +23,12 @@ struct Report {
     node_kind: String,
     node: String,
     records: u64,
+    /// The first record that was read: 1, unless the archives before it were moved away.
+    proven_from: u64,
+    /// How many of the first records are in archives.
+    archived: u64,
+    /// The last record that the snapshot contains, 0 without a snapshot.
+    snapshot: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     first: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,16 +49,12 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
     // one of the two kinds.
     let (mut resource_manager, mut coordinator) = (Ok(()), Ok(()));
     let seen = look(&args.file, |sequence, _, body| {
-        let at = line::time(&line::parse(body));
+        let at = body.to_json().ok().and_then(|json| line::time(&line::parse(&json)));
         first = first.or(at);
         last = at.or(last);
         sound_until = sequence;
-        keep_first(
-            &mut resource_manager,
-            sequence,
-            serde_json::from_str::<ParticipantRecord>(body),
-        );
-        keep_first(&mut coordinator, sequence, serde_json::from_str::<CoordinatorRecord>(body));
+        keep_first(&mut resource_manager, sequence, body.record::<ParticipantRecord>());
+        keep_first(&mut coordinator, sequence, body.record::<CoordinatorRecord>());
         Ok(())
     });
     let sound = seen.map_err(|error| {
@@ -76,9 +78,9 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
 
 /// Keeps the first record that cannot be parsed.
 fn keep_first<T>(
-    kept: &mut Result<(), (u64, serde_json::Error)>,
+    kept: &mut Result<(), (u64, BodyError)>,
     sequence: u64,
-    read: Result<T, serde_json::Error>,
+    read: Result<T, BodyError>,
 ) {
     if kept.is_ok()
         && let Err(error) = read
@@ -116,6 +118,9 @@ fn report(file: &Path, sound: &SoundLedger, first: Option<Time>, last: Option<Ti
         node_kind: sound.about.node.kind.clone(),
         node: sound.about.node.name.clone(),
         records: sound.tip.sequence,
+        proven_from: sound.missing + 1,
+        archived: sound.archived,
+        snapshot: sound.snapshot.unwrap_or(0),
         first: first.map(|time| time.to_string()),
         last: last.map(|time| time.to_string()),
         tip: hex(&sound.tip.hash),
@@ -129,6 +134,22 @@ fn report(file: &Path, sound: &SoundLedger, first: Option<Time>, last: Option<Ti
         },
         live: sound.live,
         unfinished_bytes: sound.unfinished.map_or(0, |unfinished| unfinished.bytes),
+    }
+}
+
+/// Which records were checked, and where they are.
+fn proven(report: &Report) -> String {
+    let Report { proven_from, archived, snapshot, .. } = *report;
+    match (proven_from, archived) {
+        (1, 0) => "from the first record on".to_owned(),
+        (1, archived) => format!("from the first record on; up to {archived} in archives"),
+        (from, _) if from == archived + 1 => format!(
+            "from record {from} on, with the snapshot at record {snapshot}; the archives of the records before are \
+             not here"
+        ),
+        (from, archived) => format!(
+            "from record {from} on; up to {archived} in archives, the archives before are not here"
+        ),
     }
 }
 
@@ -147,6 +168,7 @@ fn shown(report: &Report) -> String {
     let rows = [
         ("node", format!("{} {}", report.node_kind, report.node)),
         ("records", report.records.to_string()),
+        ("proven", proven(report)),
         ("first", first.unwrap_or_else(none)),
         ("last", last.unwrap_or_else(none)),
         ("hash", report.tip.clone()),

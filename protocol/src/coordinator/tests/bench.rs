@@ -135,7 +135,7 @@ impl Bench {
                 records: &[crate::causer::CausedRecord<'_, CoordinatorRecord>],
             ) -> Result<(), Self::Error> {
                 for record in records {
-                    let text = record.to_json().unwrap();
+                    let text = serde_json::to_string(record.record).unwrap();
                     self.0.push(serde_json::from_str(&text).unwrap());
                 }
                 Ok(())

@@ -20,7 +20,9 @@ impl Coordinator {
         now: Now,
         out: &mut StepOutput,
     ) {
-        let Some(txn) = self.transactions.get_mut(id).filter(|txn| !txn.done) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id).filter(|txn| !txn.done) else {
+            return;
+        };
         let goal = txn.goal;
         let Some(party) = txn.parties.get_mut(rm).filter(|party| !party.answered) else { return };
         let meant = match goal {
@@ -147,7 +149,7 @@ impl Coordinator {
             }
             Answer::Done | Answer::OtherContent => return,
         };
-        let Some(txn) = self.transactions.get_mut(id) else { return };
+        let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
         let one_way = txn.one_way;
         if let Some(party) = txn.parties.get_mut(rm) {
@@ -210,7 +212,9 @@ impl Coordinator {
         if old.is_some() && !planted::is(Bug::ChangeDestroyed) {
             // The RM still has the version that the change was to replace. Nothing is released before all have
             // answered.
-            if let Some(party) = self.transactions.get_mut(id).and_then(|t| t.parties.get_mut(rm)) {
+            if let Some(party) =
+                self.transactions.get_mut_unnoted(id).and_then(|t| t.parties.get_mut(rm))
+            {
                 party.refused = Some(refusal.at(rm));
             }
             return self.end_answered(rm, id, now, out);

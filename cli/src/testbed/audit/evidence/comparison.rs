@@ -27,6 +27,8 @@ pub struct LedgerComparison {
     pub tips: usize,
     /// The largest number in them.
     pub covered: Option<u64>,
+    /// Tips that could not be compared, because they are about records in archives that are not beside the ledger.
+    pub in_missing_archives: usize,
     /// When the last of them was signed, by the daemon's clock.
     pub last_signed: Option<Time>,
     /// What is wrong.
@@ -40,6 +42,8 @@ struct LedgerReading {
     /// The hashes of the records that tips are about.
     hashes: BTreeMap<u64, [u8; 32]>,
     last: u64,
+    /// The last of the first records that were not read, because their archives are not beside the ledger.
+    missing: u64,
     /// What is wrong with the ledger itself.
     damage: Option<String>,
     /// Whether all of it was read.
@@ -68,6 +72,14 @@ impl LedgerComparison {
         if series.is_empty() {
             findings.extend(replaced(collection, &about, file));
         }
+        let missing: Vec<_> = tips().filter(|(_, tip)| reading.misses(tip)).collect();
+        if let Some((key, tip)) = missing.last()
+            && missing.len() == tips().count()
+        {
+            // Whoever cuts a ledger may claim that an archive was moved away. A tip about a later record would show it.
+            findings.push(nothing_compared(file, reading.missing, key, tip));
+        }
+        let in_missing_archives = missing.len();
         let last_tip = series.iter().filter_map(|(_, series)| series.tips.last());
         let last_tip = last_tip.max_by_key(|tip| tip.at.received);
         let identity = about.identity();
@@ -79,6 +91,7 @@ impl LedgerComparison {
             tips: series.iter().map(|(_, series)| series.tips.len()).sum(),
             last_signed: last_tip.map(|tip| tip.signed),
             covered: wanted.last().copied(),
+            in_missing_archives,
             about,
             findings,
             renamed_from,
@@ -90,7 +103,7 @@ impl LedgerReading {
     fn new(file: &Path, chain_id: &str, wanted: &BTreeSet<u64>) -> Result<Self, Failure> {
         let genesis = genesis(chain_id);
         let mut hashes = BTreeMap::from([(genesis.sequence, genesis.hash)]);
-        let mut last = genesis.sequence;
+        let (mut last, mut missing) = (genesis.sequence, 0);
         let seen = look(file, |sequence, hash, _| {
             last = sequence;
             if wanted.contains(&sequence) {
@@ -99,7 +112,10 @@ impl LedgerReading {
             Ok(())
         });
         let (damage, is_whole) = match seen {
-            Ok(_) => (None, true),
+            Ok(sound) => {
+                missing = sound.missing;
+                (None, true)
+            }
             Err(error) => {
                 let failure = ledger::failure(&error);
                 if failure.exit != Exit::Failed {
@@ -111,7 +127,12 @@ impl LedgerReading {
                 (Some(chain_text(&error)), is_whole)
             }
         };
-        Ok(Self { hashes, last, damage, is_whole })
+        Ok(Self { hashes, last, missing, damage, is_whole })
+    }
+
+    /// Is this tip about a record in an archive that is not here?
+    fn misses(&self, tip: &KeptTip) -> bool {
+        tip.sequence <= self.missing && !self.hashes.contains_key(&tip.sequence)
     }
 
     /// What is wrong with the ledger in view of one tip.
@@ -122,6 +143,7 @@ impl LedgerReading {
             Some(hash) => {
                 (Problem::Changed, format!("{file} has hash {}", hex(hash)), Some(hex(hash)))
             }
+            None if self.misses(tip) => return None,
             None if self.is_whole => (Problem::Cut, format!("{file} ends at record {last}"), None),
             None => (Problem::Damaged, format!("{file} is sound up to record {last} only"), None),
         };
@@ -135,6 +157,21 @@ impl LedgerReading {
         );
         Some(Finding { other_hash: other, ..key.finding(problem, tip, text) })
     }
+}
+
+/// The ledger begins after the last record that was signed, and its archives are not here.
+fn nothing_compared(file: &Path, missing: u64, key: &SeriesKey, tip: &KeptTip) -> Finding {
+    let text = format!(
+        "{}, record {}: {} has signed hash {} at {}, but {} begins after record {missing}, and the archives with the \
+         records before are not beside it: no tip can be compared. Put its archives there",
+        key.words(),
+        tip.sequence,
+        key.signer,
+        hex(&tip.hash),
+        tip.signed,
+        file.display(),
+    );
+    key.finding(Problem::Cut, tip, text)
 }
 
 fn damaged(about: &LedgerSummary, why: &str) -> Finding {

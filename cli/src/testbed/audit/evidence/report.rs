@@ -29,6 +29,9 @@ struct LedgerLine {
     /// The largest number that was signed.
     #[serde(skip_serializing_if = "Option::is_none")]
     signed_until: Option<u64>,
+    /// Tips about records in archives that are not beside the ledger.
+    #[serde(skip_serializing_if = "is_zero")]
+    in_missing_archives: usize,
     /// When the last tip was signed, by the daemon's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_signed: Option<String>,
@@ -83,6 +86,7 @@ impl EvidenceReport {
                 file: None,
                 tips: series.tips.len(),
                 signed_until: series.tips.iter().map(|tip| tip.sequence).max(),
+                in_missing_archives: 0,
                 last_signed: series.tips.last().map(|tip| tip.signed.to_string()),
                 last_record: None,
                 known_before_as: None,
@@ -154,6 +158,11 @@ impl EvidenceReport {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn count(number: u64, thing: &str) -> String {
     text::count(usize::try_from(number).unwrap_or(usize::MAX), thing)
 }
@@ -167,6 +176,7 @@ impl LedgerLine {
             file: Some(one.file),
             tips: one.tips,
             signed_until: one.covered,
+            in_missing_archives: one.in_missing_archives,
             last_signed: one.last_signed.map(|time| time.to_string()),
             last_record: Some(one.last),
             known_before_as: one.renamed_from,
@@ -202,6 +212,13 @@ impl LedgerLine {
                 }
             }
             _ => out += "; no ledger was given to compare with",
+        }
+        if self.in_missing_archives > 0 {
+            let tips = text::count(self.in_missing_archives, "tip");
+            let _ = write!(
+                out,
+                "; {tips} could not be compared, because the archives are not beside it"
+            );
         }
         if let Some(before) = &self.known_before_as {
             let _ = write!(
