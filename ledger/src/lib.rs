@@ -100,7 +100,7 @@ pub use identity::Identity;
 pub use inspect::LedgerSummary;
 pub use ledger::Ledger;
 pub use memory::{AppendFault, Damage, DiskCounts, MemoryLedger, SimulatedDisk, SimulatedError};
-pub use owner::{Command, Owner, OwnerThread, OwnerTurn, PostError, spawn};
+pub use owner::{Command, Owner, OwnerThread, OwnerTurn, PostError, TurnError, spawn};
 pub use packed::{PackedError, pack, unpack};
 pub use reader::{Entry, LedgerReader, MemoryReader, ReadRecords};
 pub use snapshot::{CoreFold, Fold, SnapshotPolicy};

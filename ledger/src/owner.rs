@@ -270,7 +270,7 @@ pub fn on_thread(
         let end = catch_unwind(AssertUnwindSafe(|| run(&mut turns)));
         let failure = match end {
             Ok(Ok(())) => return true,
-            Ok(Err(failure)) => failure,
+            Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
         };
         // The inbox is still open here: nobody gets "stopped" before the failure is known.
@@ -281,13 +281,31 @@ pub fn on_thread(
 }
 
 /// Takes turns until the owner is stopped; the error is for `on_failure`.
-fn run(turns: &mut impl OwnerTurn) -> Result<(), String> {
+fn run(turns: &mut impl OwnerTurn) -> Result<(), TurnError> {
     loop {
         turns.step(turns.patience())?;
         turns.sync()?;
         if !turns.release() {
             return Ok(());
         }
+    }
+}
+
+/// Why an owner ends for good.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    /// The disk failed: the records, or a snapshot of them, are not known to be durable. Nothing may be sent any more
+    /// (I16).
+    #[error("{0}")]
+    Disk(String),
+    /// The core violates an invariant: it must not be used any more.
+    #[error("invariant violated: {0}")]
+    Core(String),
+}
+
+impl TurnError {
+    fn of_disk(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::Disk(chain_text(error))
     }
 }
 
@@ -302,14 +320,14 @@ pub trait OwnerTurn: Send {
     /// through their inputs. Returns how many records wait to be synced.
     ///
     /// # Errors
-    /// What is wrong with the core: it must not be used any more.
-    fn step(&mut self, patience: Duration) -> Result<usize, String>;
+    /// A snapshot that was due could not be written, the free space could not be asked for, or the core is broken.
+    fn step(&mut self, patience: Duration) -> Result<usize, TurnError>;
 
     /// Makes the records of the steps so far durable, with one append.
     ///
     /// # Errors
-    /// Why the records are not known to be durable: nothing may be sent any more (I16).
-    fn sync(&mut self) -> Result<(), String>;
+    /// [`TurnError::Disk`]: the records are not known to be durable.
+    fn sync(&mut self) -> Result<(), TurnError>;
 
     /// Releases the effects whose records are durable, then runs reads for a while. Returns `false` when this was the
     /// last turn.
@@ -325,11 +343,11 @@ impl<T: OwnerTurn + ?Sized> OwnerTurn for Box<T> {
         (**self).patience()
     }
 
-    fn step(&mut self, patience: Duration) -> Result<usize, String> {
+    fn step(&mut self, patience: Duration) -> Result<usize, TurnError> {
         (**self).step(patience)
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), TurnError> {
         (**self).sync()
     }
 
@@ -430,28 +448,28 @@ where
         wake.since((self.clock)().boot).to_std().clamp(WAIT_MIN, WAIT_MAX)
     }
 
-    fn step(&mut self, patience: Duration) -> Result<usize, String> {
+    fn step(&mut self, patience: Duration) -> Result<usize, TurnError> {
         let inputs = self.gather(patience);
         let now = (self.clock)();
         let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
-        let news = news.map_err(|error| chain_text(&error))?;
+        let news = news.map_err(|error| TurnError::of_disk(&error))?;
         if self.stepped.is_empty() {
             // Everything is durable, and every effect of it has been released.
             let written = snapshot_if_due(&mut self.core, &mut self.log, self.room);
-            written.map_err(|error| chain_text(&error))?;
+            written.map_err(|error| TurnError::of_disk(&error))?;
         }
         let steps = step_all(&mut self.core, news, inputs, now);
         let idle = steps.is_empty() && self.reads.is_empty();
         self.stepped.extend(steps);
         if cfg!(debug_assertions) && !idle {
-            self.core.check_invariants().map_err(|text| format!("invariant violated: {text}"))?;
+            self.core.check_invariants().map_err(TurnError::Core)?;
         }
         Ok(self.stepped.iter().map(|step| step.records().len()).sum())
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    fn sync(&mut self) -> Result<(), TurnError> {
         let steps = std::mem::take(&mut self.stepped);
-        let synced = sync(steps, &mut self.log).map_err(|error| chain_text(&error))?;
+        let synced = sync(steps, &mut self.log).map_err(|error| TurnError::of_disk(&error))?;
         self.synced.push(synced);
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use coalloc_common::{BootTime, Now, Time};
 use coalloc_ledger::SimulatedDisk;
-use coalloc_ledger::owner::OwnerTurn;
+use coalloc_ledger::owner::{OwnerTurn, TurnError};
 use coalloc_net::client::{Destination, Dialer, Network};
 use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::machine::{BlockingWork, Machine, OwnerFinished};
@@ -247,7 +247,7 @@ async fn turn_by_turn(
         if records > 0 {
             tokio::time::sleep(write).await;
         }
-        sound(|| turns.sync())?.map_err(End::Cut)?;
+        sound(|| turns.sync())??;
         if records > 0 {
             // The records are durable, but this is not reported yet.
             tokio::time::sleep(told).await;
@@ -258,9 +258,12 @@ async fn turn_by_turn(
     }
 }
 
-impl From<String> for End {
-    fn from(text: String) -> Self {
-        Self::Broken(text)
+impl From<TurnError> for End {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Disk(text) => Self::Cut(text),
+            TurnError::Core(text) => Self::Broken(text),
+        }
     }
 }
 
