@@ -164,7 +164,8 @@ name_type! {
     ReservationId
 }
 name_type! {
-    /// The id of one attempt to reserve one plan: `<reservation>/<attempt>`, unique in the federation for ever.
+    /// The id of one attempt to reserve one plan: `<reservation>/<attempt>`, unique in the federation for ever. A
+    /// coordinator counts its attempts, over all of its reservations.
     TransactionId
 }
 
@@ -180,6 +181,15 @@ impl TransactionId {
         let Some((tag, number)) = reservation.split_once('-') else { return false };
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         !tag.is_empty() && is_number(number) && is_number(attempt)
+    }
+
+    /// The ledger that counts this attempt, as `<coordinator>-<tag>`, and the attempt's number there. `None` when the id
+    /// has no number, or one beyond 64 bits.
+    #[must_use]
+    pub fn counted(&self) -> Option<(&str, u64)> {
+        let (reservation, attempt) = self.as_str().rsplit_once('/')?;
+        let (ledger, _) = reservation.rsplit_once('-')?;
+        Some((ledger, attempt.parse().ok()?))
     }
 }
 
@@ -228,6 +238,13 @@ mod tests {
         assert_eq!(of("grc-2-7/1"), ["grc"], "of a ledger whose tag is 2");
         assert_eq!(of("grc-2-t-t-7/1"), ["grc-2-t"]);
         assert_eq!(of("grc/1-t-7/1"), ["grc/1"]);
+        let counted = |txn: &str| {
+            let txn = TransactionId::composed(txn);
+            txn.counted().map(|(ledger, attempt)| (ledger.to_owned(), attempt))
+        };
+        assert_eq!(counted("grc-2-t-7/15"), Some(("grc-2-t".to_owned(), 15)));
+        assert_eq!(counted("grc-t-7"), None);
+        assert_eq!(counted("grc-t-7/99999999999999999999"), None);
         for strange in ["grc", "grc-", "grc-t", "grc-t-1", "grc-t-x/1", "grc-t-1/", "grc-t-1/x"] {
             assert_eq!(of(strange), Vec::<&str>::new(), "{strange}");
         }

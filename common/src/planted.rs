@@ -115,13 +115,15 @@ pub enum Bug {
     CheckAfterEffect,
     /// A snapshot lacks what has changed of a transaction, or of a reservation, that an earlier snapshot has.
     SnapshotMissesChange,
+    /// An RM forgets the tombstone of a transaction whose Hold may still be on the way.
+    TombstoneForgotten,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 50] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -170,6 +172,7 @@ impl Bug {
         Self::PrefixComparison,
         Self::CheckAfterEffect,
         Self::SnapshotMissesChange,
+        Self::TombstoneForgotten,
         Self::Canary,
     ];
 
@@ -250,6 +253,9 @@ impl Bug {
             Self::CheckAfterEffect => ("shell", "denies a message when its core has taken it"),
             Self::SnapshotMissesChange => {
                 ("ledger", "writes a snapshot without what has changed of a known transaction")
+            }
+            Self::TombstoneForgotten => {
+                ("RM", "forgets that a transaction has ended while its Hold may be on the way")
             }
             Self::Canary => ("harness", "fails every run, to show that failures are reported"),
         }

@@ -82,7 +82,7 @@ fn inputs(number: u64, now: Now) -> [ParticipantInput; 3] {
     };
     let by = grc();
     [
-        ParticipantInput::Hold { order, token: Token::new(1) },
+        ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) },
         ParticipantInput::Commit { txn: txn.clone(), by: by.clone(), token: Token::new(2) },
         ParticipantInput::Release { txn, by, token: Token::new(3) },
     ]

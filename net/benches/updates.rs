@@ -120,7 +120,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         one_way: true,
         servers: None,
     };
-    let _ = rm.step(ParticipantInput::Hold { order, token: Token::new(1) }, now);
+    let _ = rm.step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }, now);
 }
 
 fn world() -> World {

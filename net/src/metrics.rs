@@ -374,6 +374,10 @@ pub struct Rm {
     pub bookings: Counter,
     /// Ends of holds and bookings (D5), by kind of end.
     pub ended: LabelledMetric<Counter, 1>,
+    /// Transactions that were forgotten.
+    pub forgotten: Counter,
+    /// Transactions that are remembered.
+    pub transactions: Gauge,
     /// Holds that are neither committed nor ended.
     pub live_holds: Gauge,
     /// Age of the oldest of these holds, in seconds.
@@ -413,6 +417,9 @@ pub fn rm() -> &'static Rm {
                     "Transactions that ended: holds aborted or expired, bookings released",
                 )
                 .show([["aborted"], ["expired"], ["released"]]),
+            forgotten: room
+                .counter("forgotten", "Transactions forgotten: refused or ended for good"),
+            transactions: room.gauge("transactions", "Transactions that are remembered"),
             live_holds: room.gauge("live_holds", "Holds that are neither committed nor ended"),
             oldest_hold: room.one(
                 Seconds::default(),

@@ -114,7 +114,8 @@ fn filled(inside: bool, may_move: bool) -> (Participant, ChaCha8Rng) {
         let gbps = random.random_range(1..=20);
         let order = order(&mut random, n, gbps);
         let txn = order.txn.clone();
-        let _ = participant.step(ParticipantInput::Hold { order, token: Token::new(0) }, NOW);
+        let _ = participant
+            .step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }, NOW);
         let entry = participant.entries().get(&txn);
         if entry.is_some_and(|entry| matches!(entry.phase, Phase::Held(_))) {
             let by = CoordinatorName::composed("grc");
@@ -149,7 +150,8 @@ fn holds(bencher: Bencher<'_, '_>, inside: bool, may_move: bool, gbps: u64) {
         })
         .bench_local_values(|order| {
             let (participant, ..) = &mut *state.borrow_mut();
-            let _ = participant.step(ParticipantInput::Hold { order, token: Token::new(0) }, NOW);
+            let _ = participant
+                .step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }, NOW);
         });
 }
 
@@ -231,7 +233,8 @@ fn largest(bencher: Bencher<'_, '_>, segments: i64, may_move: bool, replaces: bo
     if replaces {
         let order = nested(segments, None, 0);
         let (txn, by) = (order.txn.clone(), order.coordinator.clone());
-        let _ = participant.step(ParticipantInput::Hold { order, token: Token::new(0) }, NOW);
+        let _ = participant
+            .step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }, NOW);
         let _ = participant.step(ParticipantInput::Commit { txn, by, token: Token::new(0) }, NOW);
     }
     bencher
@@ -243,7 +246,8 @@ fn largest(bencher: Bencher<'_, '_>, segments: i64, may_move: bool, replaces: bo
             (participant.clone(), order)
         })
         .bench_local_values(|(mut participant, order)| {
-            let _ = participant.step(ParticipantInput::Hold { order, token: Token::new(0) }, NOW);
+            let _ = participant
+                .step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }, NOW);
             participant
         });
 }

@@ -102,7 +102,7 @@ fn order(number: u32, segments: Vec<Segment>, replaces: Option<u32>) -> HoldOrde
 }
 
 fn hold_of(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token::new(0) }
+    ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }
 }
 
 fn commit_of(number: u32) -> ParticipantInput {

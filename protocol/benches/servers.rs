@@ -54,7 +54,7 @@ fn hold(number: u64, servers: u64, window: Window) -> ParticipantInput {
         one_way: false,
         servers: None,
     };
-    ParticipantInput::Hold { order, token: Token::new(0) }
+    ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }
 }
 
 /// A site with all its bookings, by server or counted.

@@ -33,6 +33,7 @@
 //! Left out: planning, which the shell does. Source: design.md "Two-phase reservation"; reliability.md
 //! "Protocol consequences".
 
+mod attempts;
 mod change;
 #[cfg(test)]
 mod change_tests;
@@ -83,6 +84,7 @@ use coalloc_common::{
     Span, TransactionId,
 };
 
+use self::attempts::Attempts;
 pub use self::details::Details;
 pub use self::giving_up::{GaveUpOn, GiveUpReply, NotGivenUp, OfWhat, Owed};
 pub use self::input::{
@@ -137,6 +139,8 @@ pub struct Coordinator {
     /// In the order they were made.
     order: Vec<ReservationId>,
     transactions: TrackedMap<TransactionId, Transaction>,
+    /// How many attempts there were, and which are open.
+    attempts: Attempts,
     /// What is booked at each RM according to this coordinator.
     promises: Promises,
     /// Releases of bookings that belong to no reservation here.
@@ -190,6 +194,7 @@ impl Coordinator {
             by_request: BTreeMap::new(),
             order: Vec::new(),
             transactions: TrackedMap::default(),
+            attempts: Attempts::default(),
             promises: Promises::default(),
             disowning: Disowning::default(),
             alarms: BTreeSet::new(),
@@ -479,6 +484,7 @@ impl Core for Coordinator {
     fn apply(&mut self, record: &CoordinatorRecord) -> Result<(), ReplayError> {
         self.fold(record)?;
         self.recount_after(record);
+        self.note_rest_after(record);
         self.relist_after(record);
         Ok(())
     }
@@ -526,6 +532,7 @@ impl Core for Coordinator {
         self.check_mending()?;
         self.check_given_up()?;
         self.check_promises()?;
+        self.check_attempts()?;
         self.check_live()?;
         self.check_trying()
     }

@@ -40,7 +40,9 @@
 //! An NRM with an inner network routes its paths over links of its own, see [`inner`]. A CRM may reserve single
 //! servers, see [`servers`].
 //!
-//! Left out: compacting the log by dropping what has ended. Source: design.md "Two-phase reservation"; pending
+//! What has ended for good is forgotten, see [`forgetting`].
+//!
+//! Source: design.md "Two-phase reservation"; pending
 //! transfers of TigerBeetle; NSI Connection Service 2.1; docs/adr/0005-modify.md.
 
 mod admission;
@@ -51,6 +53,9 @@ mod disclosure_tests;
 mod ending;
 mod entry;
 pub mod footprint;
+mod forgetting;
+#[cfg(test)]
+mod forgetting_tests;
 mod inner;
 mod input;
 mod kept;
@@ -92,6 +97,7 @@ pub use self::config::{
 pub use self::disclosure::Disclosure;
 pub use self::entry::{Entry, HoldClocks, Phase};
 use self::footprint::Footprint;
+use self::forgetting::Forgetting;
 use self::inner::{InnerChoice, inner_footprint};
 pub use self::inner::{
     InnerDemand, InnerFreeCapacity, InnerMove, InnerPlaced, InnerRearranged, InnerRoute,
@@ -146,6 +152,8 @@ pub struct Participant {
     /// Whether the disk has space for something new, and which Holds were refused because it had none.
     /// Lost at a restart.
     room: DiskGate,
+    /// What is forgotten, and when to look again.
+    forgetting: Forgetting,
 }
 
 type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
@@ -183,6 +191,7 @@ impl Participant {
             boot: None,
             boot_in_snapshot: None,
             room: DiskGate::default(),
+            forgetting: Forgetting::default(),
         }
     }
 
@@ -250,8 +259,8 @@ impl Participant {
     }
 
     fn hold(&mut self, order: HoldOrder, token: Token<Answer>, now: Now) -> Step {
-        // Refusals in a fixed order: another coordinator's id, known already, unknown coordinator, disk full,
-        // too many holds, not admitted (what, when, how much), too much held. The number of holds comes before
+        // Refusals in a fixed order: another coordinator's id, known already, unknown coordinator, forgotten, disk
+        // full, too many holds, not admitted (what, when, how much), too much held. The number of holds comes before
         // the admission, so that a search for routes or servers is not made for somebody who may not hold. How
         // much is held comes after it, so that what does not fit at all is refused for that.
         if !order.txn.is_of(&order.coordinator) && !planted::is(Bug::AnybodysId) {
@@ -265,6 +274,9 @@ impl Participant {
         }
         if !self.config.coordinators.contains(&order.coordinator) {
             return reply(token, Answer::Denied);
+        }
+        if let Some(refusal) = self.refusal_of_forgotten(&order.txn) {
+            return reply(token, Answer::Refused(refusal));
         }
         if let Some(answer) = self.room.refuse(&order, &self.config.name) {
             return reply(token, answer);
@@ -409,6 +421,7 @@ impl Participant {
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
             effects.push(ParticipantEffect::Ask { coordinator, txn });
         }
+        records.extend(self.forget_due(now));
         Unsynced::new(records, effects)
     }
 
@@ -486,7 +499,10 @@ impl Core for Participant {
                 records.extend(self.route_unrouted(now));
                 Unsynced::new(records, vec![])
             }
-            ParticipantInput::Hold { order, token } => self.hold(order, token, now),
+            ParticipantInput::Hold { order, oldest_open, token } => {
+                self.hear_oldest_open(&order, oldest_open, now);
+                self.hold(order, token, now)
+            }
             ParticipantInput::Commit { txn, by, token } => self.commit(txn, by, token, now),
             ParticipantInput::Abort { txn, by, token } => self.abort(txn, by, token, now),
             ParticipantInput::Release { txn, by, token } => self.release(txn, by, token, now),
@@ -517,7 +533,8 @@ impl Core for Participant {
     }
 
     fn next_wake(&self) -> Option<BootTime> {
-        self.alarms.first().map(|(at, _)| *at)
+        let alarm = self.alarms.first().map(|(at, _)| *at);
+        [alarm, self.forgetting.due()].into_iter().flatten().min()
     }
 
     fn check_invariants(&self) -> Result<(), String> {

@@ -73,7 +73,8 @@ const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
         ParticipantRecord::Opened { .. }
         | ParticipantRecord::Moved { .. }
         | ParticipantRecord::Held { .. }
-        | ParticipantRecord::Refused { .. } => None,
+        | ParticipantRecord::Refused { .. }
+        | ParticipantRecord::Forgotten { .. } => None,
     }
 }
 
@@ -85,8 +86,10 @@ fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> 
         (booking, cause(&Cause::Coordinator(order.coordinator.clone())))
     };
     Some(match record {
-        // How a booking is routed over the inner network is not disclosed.
-        ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => return None,
+        // How a booking is routed over the inner network is not disclosed; and what is forgotten had ended before.
+        ParticipantRecord::Opened { .. }
+        | ParticipantRecord::Moved { .. }
+        | ParticipantRecord::Forgotten { .. } => return None,
         ParticipantRecord::Held { order, hard, at, servers, .. } => {
             let servers = granted_servers(&order.segments, servers);
             let (booking, cause) = of_coordinator(order, &servers, S::Held);

@@ -12,6 +12,7 @@ use crate::shell::Handle;
 
 /// The result of one read.
 struct MeterReading {
+    transactions: usize,
     holds: usize,
     oldest_s: f64,
     levels: Vec<(ResourceId, Level)>,
@@ -37,6 +38,7 @@ fn look(participant: &Participant, now: Now) -> MeterReading {
     let oldest = holds.flatten().map(|held| now.boot.since(held.since.boot)).max();
     let levels = participant.levels(now.wall);
     MeterReading {
+        transactions: participant.entries().len(),
         holds: count,
         oldest_s: oldest.map_or(0.0, |age| metrics::seconds(age.to_std())),
         levels: levels.map(|(resource, level)| (resource.clone(), level)).collect(),
@@ -45,6 +47,7 @@ fn look(participant: &Participant, now: Now) -> MeterReading {
 
 fn show(seen: &MeterReading, kinds: &ResourceKinds) {
     let rm = rm();
+    rm.transactions.set(i64::try_from(seen.transactions).unwrap_or(i64::MAX));
     rm.live_holds.set(i64::try_from(seen.holds).unwrap_or(i64::MAX));
     rm.oldest_hold.set(seen.oldest_s);
     for (resource, level) in &seen.levels {

@@ -138,9 +138,11 @@ impl ResourceManager for RmService {
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Hold, meant, txn, by)?;
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
+        let oldest_open = convert::oldest_open_from_wire(wire, &order);
+        let oldest_open = oldest_open.map_err(|error| status::invalid(&error))?;
         let watches = self.publisher.may_watch(&order.coordinator);
         let watcher = watches.then(|| (order.coordinator.clone(), order.segments.clone()));
-        let hold = |token| ParticipantInput::Hold { order, token };
+        let hold = |token| ParticipantInput::Hold { order, oldest_open, token };
         let answer = self.handle.call(&caller.causer(), hold).await?;
         let answer = call.hold_answer(answer)?;
         let fresh = match watcher {

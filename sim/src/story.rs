@@ -264,6 +264,7 @@ impl ScriptRunner {
             soft: span("soft", limits::HOLD_SOFT_DEFAULT)?,
             hard: span("hard", limits::HOLD_HARD_DEFAULT)?,
             horizon: limits::HORIZON_DEFAULT,
+            ..HoldPolicy::default()
         };
         let quota = |key, most: &mut u32| match option(options, key) {
             Some(holds) => holds.parse().map(|holds| *most = holds).map_err(|_| "not a number"),

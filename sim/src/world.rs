@@ -699,9 +699,9 @@ impl World {
         self.watch_grc(index, &records)?;
         for effect in effects {
             match effect {
-                CoordinatorEffect::Send { rm, txn, message } => {
+                CoordinatorEffect::Send { rm, txn, message, oldest_open } => {
                     self.watch.note_sent(self.rm_index(&rm), &rm, &txn, &message);
-                    self.call(index, &rm, txn, message);
+                    self.call(index, &rm, txn, message, oldest_open);
                 }
                 CoordinatorEffect::Reply(reply) => self.reply(index, reply)?,
                 CoordinatorEffect::AskParent { coordinator, txn } => {

@@ -113,6 +113,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         keeps_old: false,
         one_way: false,
         servers: None,
+        oldest_open: 0,
     };
     let denied = |answer: v1::HoldResponse| match answer.answer {
         Some(v1::hold_response::Answer::Refused(refusal)) => refusal.reason() == v1::Reason::Denied,

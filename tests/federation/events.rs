@@ -44,6 +44,7 @@ fn make(seed: u64) -> Result<World, String> {
                 soft: Span::from_secs(3),
                 hard: Span::from_secs(10 + 10 * (seed % 3) as i64),
                 horizon: limits::HORIZON_DEFAULT,
+                ..HoldPolicy::default()
             },
             levels: coalloc_common::ServiceLevels::default(),
             quotas: HoldQuotas::default(),

@@ -232,7 +232,7 @@ mod tests {
         let (sender, sent) = mpsc::channel();
         let on_effect = move |effect, waiters: &Waiters| match effect {
             CoordinatorEffect::Reply(reply) => shell::complete(waiters, reply),
-            CoordinatorEffect::Send { rm, txn, message } => {
+            CoordinatorEffect::Send { rm, txn, message, .. } => {
                 let _ = sender.send((rm, txn, message.kind()));
             }
             CoordinatorEffect::AskParent { .. } => {}

@@ -97,9 +97,9 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
                 // The receiving task ends only with the process.
                 let _ = questions.send((coordinator, txn));
             }
-            CoordinatorEffect::Send { rm, txn, message } => {
+            CoordinatorEffect::Send { rm, txn, message, oldest_open } => {
                 // The receiving task ends only with the process.
-                let _ = outbox.send((rm, txn, message));
+                let _ = outbox.send(Outgoing { rm, txn, message, oldest_open });
             }
         }
     })?;
@@ -140,13 +140,14 @@ async fn send_all(
     coordinator: String,
     federation: Federation,
     pictures: Pictures,
-    mut outgoing: mpsc::UnboundedReceiver<(RmName, TransactionId, Message)>,
+    mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
     handle: Handle,
 ) {
     let messages = Arc::new(Messages::default());
     let mut not_configured = BTreeSet::new();
-    while let Some((rm, txn, message)) = outgoing.recv().await {
-        let kind = message.kind();
+    while let Some(outgoing) = outgoing.recv().await {
+        let (rm, txn) = (outgoing.rm.clone(), outgoing.txn.clone());
+        let kind = outgoing.message.kind();
         let (coordinator, handle) = (coordinator.clone(), handle.clone());
         let client = federation.client(&rm);
         let shown = federation.shown(&rm);
@@ -162,7 +163,7 @@ async fn send_all(
             let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
             let delivery = match client {
                 Some(client) => {
-                    let sent = send(client, &pictures, &rm, &coordinator, &txn, message);
+                    let sent = send(client, &pictures, &coordinator, outgoing);
                     span.carry(sent).await
                 }
                 None => Delivery::Rejected(format!("{rm} is not configured")),
@@ -183,24 +184,32 @@ async fn send_all(
     }
 }
 
+/// A message on its way to an RM.
+struct Outgoing {
+    rm: RmName,
+    txn: TransactionId,
+    message: Message,
+    /// Said with a Hold: all attempts with lower numbers are at rest.
+    oldest_open: u64,
+}
+
 /// Sends one message to an RM and returns how its delivery ended.
 async fn send(
     mut client: RmClient,
     pictures: &Pictures,
-    rm: &RmName,
     coordinator: &str,
-    txn: &TransactionId,
-    message: Message,
+    outgoing: Outgoing,
 ) -> Delivery {
+    let Outgoing { rm, txn, message, oldest_open } = outgoing;
     let transaction = txn.to_string();
     let (coordinator, resource_manager) = (coordinator.to_owned(), rm.to_string());
     let refused = match message {
         Message::Hold(order) => {
-            let request = timed(convert::hold_to_wire(rm, &order));
+            let request = timed(convert::hold_to_wire(&rm, &order, oldest_open));
             let answer = client.hold(request).await.map(tonic::Response::into_inner);
             // This comes before the core gets the answer, so that planning again already uses these facts.
             if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
-                pictures.learn(rm, facts);
+                pictures.learn(&rm, facts);
             }
             return delivered(answer.map(convert::hold_answer_from_wire));
         }

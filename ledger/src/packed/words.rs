@@ -31,5 +31,5 @@ pub(super) static WORDS: &[&str] = &[
     "given_up", "turn", "wish", "one_by_one", "promise", "created", "attempts", "attempt_refusals",
     "changes", "parent_transaction", "past_changes", "reports", "mending", "parent", "replacing",
     "disowning", "differing", "transactions", "all", "by_id", "old_candidate", "new_candidate",
-    "parts", "attempt",
+    "parts", "attempt", "forgotten", "oldest_open", "replaced_by", "ledger", "number",
 ];

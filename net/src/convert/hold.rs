@@ -49,9 +49,25 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
     })
 }
 
-/// The Hold that goes to this resource manager.
+/// Reads the oldest open attempt that a Hold names; 0 means that it names none.
+///
+/// # Errors
+/// [`InvalidField`] when it lies after the attempt of the Hold itself, which is open.
+pub fn oldest_open_from_wire(
+    wire: &v1::HoldRequest,
+    order: &HoldOrder,
+) -> Result<u64, InvalidField> {
+    let attempt = order.txn.counted().map_or(0, |(_, attempt)| attempt);
+    if wire.oldest_open > attempt {
+        let allowed = format!("0 to {attempt}, the attempt of `transaction`");
+        return Err(InvalidField::new("oldest_open", wire.oldest_open, allowed));
+    }
+    Ok(wire.oldest_open)
+}
+
+/// The Hold that goes to this resource manager, with the oldest open attempt of its coordinator.
 #[must_use]
-pub fn hold_to_wire(rm: &RmName, order: &HoldOrder) -> v1::HoldRequest {
+pub fn hold_to_wire(rm: &RmName, order: &HoldOrder, oldest_open: u64) -> v1::HoldRequest {
     v1::HoldRequest {
         transaction: order.txn.to_string(),
         coordinator: order.coordinator.to_string(),
@@ -63,6 +79,7 @@ pub fn hold_to_wire(rm: &RmName, order: &HoldOrder) -> v1::HoldRequest {
         keeps_old: order.keeps_old,
         one_way: order.one_way,
         servers: order.servers.as_ref().map(wish_to_wire),
+        oldest_open,
     }
 }
 

@@ -37,6 +37,9 @@ impl Observed for ParticipantRecord {
             Self::Ended { ending, .. } => {
                 rm.ended.with([ending.word()]).inc();
             }
+            Self::Forgotten { transactions, .. } => {
+                rm.forgotten.inc_by(transactions.len() as u64);
+            }
         }
     }
 }

@@ -131,7 +131,9 @@ pub(crate) fn step(
 }
 
 pub(crate) fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    step(participant, ParticipantInput::Hold { order, token: Token::new(0) }, now).0.unwrap()
+    step(participant, ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }, now)
+        .0
+        .unwrap()
 }
 
 pub(crate) fn commit(participant: &mut Participant, n: usize, now: Now) -> Answer {

@@ -56,7 +56,11 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     };
     keep(&mut before, start(), &mut log);
     let hold = order(1, &[("inner/ring0", 7, window(3_600, 7_200))]);
-    keep(&mut before, ParticipantInput::Hold { order: hold, token: Token::new(0) }, &mut log);
+    keep(
+        &mut before,
+        ParticipantInput::Hold { order: hold, oldest_open: 0, token: Token::new(0) },
+        &mut log,
+    );
     assert_eq!(before.name_of_two(at(0)), None, "nothing is inside yet");
     // The ledger does not fit an inner network whose link has that name.
     let replayed = |paths: &[v1::Path], inner: Option<&v1::InnerNetwork>, log: &[_]| {
@@ -73,7 +77,11 @@ fn a_path_that_is_gone_and_an_inner_link_of_its_name_never_share_a_timetable() {
     let (mut inside, mut log) = (participant(&paths, Some(&inner)), Vec::new());
     keep(&mut inside, start(), &mut log);
     let hold = order(1, &[("p0-p1", 7, window(3_600, 7_200))]);
-    keep(&mut inside, ParticipantInput::Hold { order: hold, token: Token::new(0) }, &mut log);
+    keep(
+        &mut inside,
+        ParticipantInput::Hold { order: hold, oldest_open: 0, token: Token::new(0) },
+        &mut log,
+    );
     assert_eq!(inside.name_of_two(at(0)), None);
     assert_eq!(replayed(std::slice::from_ref(&old), None, &log), twice);
     // A booking that has ended causes no conflict.
@@ -134,7 +142,7 @@ fn moving_admits_what_is_refused_without() {
     let mut moving = started(true);
     crossed(&mut moving);
     let before = routes(&moving, 1);
-    let input = ParticipantInput::Hold { order: asked(), token: Token::new(0) };
+    let input = ParticipantInput::Hold { order: asked(), oldest_open: 0, token: Token::new(0) };
     let (answer, records) = step(&mut moving, input, at(0));
     assert!(is_held(&answer.unwrap()));
     let [ParticipantRecord::Moved { moves, .. }, ParticipantRecord::Held { .. }] = &records[..]
@@ -259,9 +267,21 @@ fn bookings_from_before_the_inner_network_get_routes_at_start() {
     let w = window(W.0, W.1);
     let inputs = [
         ParticipantInput::Start { boot: "first".into() },
-        ParticipantInput::Hold { order: order(1, &[("p0-p2", 10, w)]), token: Token::new(0) },
-        ParticipantInput::Hold { order: order(2, &[("p1-p3", 10, w)]), token: Token::new(0) },
-        ParticipantInput::Hold { order: order(3, &[("p0-p1", 10, w)]), token: Token::new(0) },
+        ParticipantInput::Hold {
+            order: order(1, &[("p0-p2", 10, w)]),
+            oldest_open: 0,
+            token: Token::new(0),
+        },
+        ParticipantInput::Hold {
+            order: order(2, &[("p1-p3", 10, w)]),
+            oldest_open: 0,
+            token: Token::new(0),
+        },
+        ParticipantInput::Hold {
+            order: order(3, &[("p0-p1", 10, w)]),
+            oldest_open: 0,
+            token: Token::new(0),
+        },
     ];
     for input in inputs {
         log.extend(step(&mut plain, input, at(0)).1);
@@ -288,7 +308,7 @@ fn a_restart_while_a_change_is_held_leaves_its_old_version_as_it_is() {
     let mut inputs = vec![ParticipantInput::Start { boot: "first".into() }];
     for (n, path) in [(1, "p0-p2"), (3, "p0-p1")] {
         let order = order(n, &[(path, 10, w)]);
-        inputs.push(ParticipantInput::Hold { order, token: Token::new(0) });
+        inputs.push(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) });
         inputs.push(ParticipantInput::Commit { txn: txn(n), by: by.clone(), token: Token::new(0) });
     }
     for input in inputs {
@@ -430,7 +450,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
                 one_way: true,
                 servers: None,
             };
-            ParticipantInput::Hold { order, token: Token::new(1) }
+            ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }
         };
         let _ = p.step(input, at(100));
         let touched = p.changes().since(revision, at(100).wall).expect("kept").into_iter();

@@ -80,7 +80,11 @@ fn random_input(random: &mut ChaCha8Rng, n: usize, now: i64) -> ParticipantInput
                 segments.push((names[random.random_range(0..4)], random.random_range(1..=6), w));
             }
             let replaces = random.random_bool(0.2).then_some(other);
-            ParticipantInput::Hold { order: HoldOrder { replaces, ..order(n, &segments) }, token }
+            ParticipantInput::Hold {
+                order: HoldOrder { replaces, ..order(n, &segments) },
+                oldest_open: 0,
+                token,
+            }
         }
         6 | 7 => ParticipantInput::Commit { txn: other, by, token },
         8 => ParticipantInput::Abort { txn: other, by, token },

@@ -150,7 +150,7 @@ fn a_change_leaves_out_an_rm_that_it_does_not_need() {
     let effects = bench.step(new_version(&[new]), at(60));
     let asked = |effects: &[CoordinatorEffect]| -> Vec<(String, MessageKind, String)> {
         let sent = effects.iter().filter_map(|effect| match effect {
-            CoordinatorEffect::Send { rm, txn, message } => {
+            CoordinatorEffect::Send { rm, txn, message, .. } => {
                 Some((rm.to_string(), message.kind(), txn.to_string()))
             }
             _ => None,

@@ -156,9 +156,9 @@ fn of_all_only_what_ends_is_given_up() {
     // The second reservation is confirmed except at `b`, whose acknowledgement of Commit is still wanted.
     let _ = bench.reserve("r2", &[plan(&["a", "b"])], at(100));
     for name in ["a", "b"] {
-        let _ = bench.held(name, "grc-t-2/1", 900, at(110));
+        let _ = bench.held(name, "grc-t-2/2", 900, at(110));
     }
-    let _ = bench.answer("a", "grc-t-2/1", MessageKind::Commit, Answer::Done, at(120));
+    let _ = bench.answer("a", "grc-t-2/2", MessageKind::Commit, Answer::Done, at(120));
     assert_eq!(bench.core.owed()[&rm("b")], Owed { decisions: 2, releases: 0 });
     let on = gave_up(&bench.give_up("b", OfWhat::All, at(130)));
     assert_eq!(on.reservations, [ReservationId::composed(ID)]);
@@ -170,7 +170,7 @@ fn of_all_only_what_ends_is_given_up() {
     assert_eq!(gave_up(&bench.give_up("z", OfWhat::All, at(150))), GaveUpOn::default());
     // Once it is released, it may be given up on as well.
     let _ = bench.release("grc-t-2", at(160));
-    let _ = bench.answer("a", "grc-t-2/1", MessageKind::Release, Answer::Done, at(170));
+    let _ = bench.answer("a", "grc-t-2/2", MessageKind::Release, Answer::Done, at(170));
     let on = gave_up(&bench.give_up("b", OfWhat::All, at(180)));
     assert_eq!((on.reservations.len(), on.wanted), (1, 0));
     assert_eq!(bench.state("grc-t-2"), State::Terminated);
@@ -182,7 +182,7 @@ fn of_very_many_the_rest_is_left_to_the_next_call() {
     let many = coalloc_common::limits::GIVE_UP_MAX + 1;
     for number in 1..=many {
         let _ = bench.reserve(&format!("r{number}"), &[plan(&["a", "b"])], at(0));
-        let id = format!("grc-t-{number}/1");
+        let id = format!("grc-t-{number}/{number}");
         let no = refused(Reason::InsufficientCapacity);
         let _ = bench.answer("a", &id, MessageKind::Hold, no, at(10));
     }

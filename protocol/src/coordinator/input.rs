@@ -167,6 +167,8 @@ pub enum CoordinatorEffect {
         txn: TransactionId,
         /// The message.
         message: Message,
+        /// All attempts with lower numbers are at rest. Sent with a Hold.
+        oldest_open: u64,
     },
     /// Ask a parent coordinator for the decision on its transaction. The outcome comes back as
     /// [`ParentInput::Resolved`].

@@ -161,10 +161,9 @@ impl Coordinator {
     /// Opens the next attempt to mend a reservation, if its RMs have two different versions.
     pub(super) fn mend(&mut self, id: &ReservationId, now: Now, out: &mut StepOutput) {
         let Some(mending) = self.mendings.open.get(id) else { return };
-        let Some(known) = self.reservations.get(id) else { return };
         let (candidate, is_moot) = (mending.next(now), mending.is_moot(now));
         let (old, mends) = (mending.old.clone(), Some(mending.turn()));
-        let txn = TransactionId::composed(format!("{id}/{}", known.opened + 1));
+        let txn = self.next_attempt(id);
         let record = CoordinatorRecord::Intent {
             txn: txn.clone(),
             reservation: id.clone(),
@@ -362,6 +361,7 @@ impl Coordinator {
             transaction.promise = before.and_then(|before| before.promise.clone());
         }
         self.reservation_mut(id)?.opened += 1;
+        self.attempts.opened += 1;
         self.transactions.insert(txn.clone(), transaction);
         Ok(())
     }

@@ -43,8 +43,8 @@ fn book(bench: &mut Bench, number: usize, candidate: Candidate, now_ms: i64) -> 
     let name = candidate.segments.keys().next().unwrap().to_string();
     let _ = bench.reserve(&format!("r{number}"), &[candidate], at(now_ms));
     let id = format!("grc-t-{number}");
-    let attempt = format!("{id}/1");
     if bench.state(&id) == State::Checking {
+        let attempt = bench.core.find(&id).unwrap().transaction.clone().unwrap().to_string();
         let _ = bench.held(&name, &attempt, 900, at(now_ms));
         let _ = bench.answer(&name, &attempt, MessageKind::Commit, Answer::Done, at(now_ms));
     }
@@ -158,9 +158,9 @@ fn what_a_user_has_reserved_is_the_same_after_a_restart() {
     let _ = bench.restart(at(2));
     bench.core.set_quotas(quotas);
     assert_eq!(hours(&bench, 2), before);
-    let _ = bench.answer("b", "grc-t-2/1", MessageKind::Abort, Answer::Done, at(3));
+    let _ = bench.answer("b", "grc-t-2/2", MessageKind::Abort, Answer::Done, at(3));
     assert_eq!(hours(&bench, 3), (1, "20 CPU-hours".to_owned()));
-    assert!(bench.core.reservation_of(&txn("grc-t-2/1")).is_some());
+    assert!(bench.core.reservation_of(&txn("grc-t-2/2")).is_some());
 }
 
 proptest! {

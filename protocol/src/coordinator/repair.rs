@@ -142,7 +142,7 @@ impl Coordinator {
         }
         let Some(reservation) = self.reservations.get(&id) else { return };
         let notes = reservation.notes.clone();
-        let txn = TransactionId::composed(format!("{id}/{}", reservation.opened + 1));
+        let txn = self.next_attempt(&id);
         self.conversations.wait(&id, [Waiter::Change(waiter)]);
         let version = stamped::VERSION;
         let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
@@ -210,7 +210,8 @@ impl Coordinator {
             let next = now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(pause);
             self.disowning.put_off(&place, next);
             let ((rm, txn), message) = (place, Message::Release);
-            out.effects.push(CoordinatorEffect::Send { rm, txn, message });
+            let oldest_open = self.oldest_open();
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message, oldest_open });
         }
     }
 

@@ -124,8 +124,7 @@ pub struct Reservation {
     pub change: Option<Change>,
     /// How many changes were ever opened.
     pub changes: usize,
-    /// How many transactions were opened so far, those of changes included. The next transaction's number is
-    /// one more.
+    /// How many transactions were opened so far, those of changes included.
     pub(super) opened: u32,
     /// The parent coordinator's transaction that it serves; `None` for a reservation of a user of this
     /// coordinator.

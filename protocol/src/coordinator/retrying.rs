@@ -103,8 +103,7 @@ impl Coordinator {
             Err(refusal) => return self.conclude(id, refusal, now, out),
         };
         let known = self.reservations.get(id);
-        let number = known.map_or(0, |known| known.opened) + 1;
-        let txn = TransactionId::composed(format!("{id}/{number}"));
+        let txn = self.next_attempt(id);
         let (reservation, at) = (id.clone(), now);
         let replaces = known.filter(|known| known.is_changing());
         let replaces = replaces.and_then(|known| known.transaction.clone());

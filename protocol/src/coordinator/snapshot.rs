@@ -191,6 +191,8 @@ impl Snapshot for Coordinator {
     }
 
     fn restored(&mut self, _records: u64) -> Result<(), ReplayError> {
+        self.attempts.opened =
+            self.reservations.values().map(|known| u64::from(known.opened)).sum();
         let unplaced = |id: &ReservationId| ReplayError(format!("{id} has no number"));
         let place = |id: &ReservationId| place_in(id.as_str()).ok_or_else(|| unplaced(id));
         let ids = self.reservations.keys().map(|id| Ok((place(id)?, id.clone())));
@@ -202,6 +204,7 @@ impl Snapshot for Coordinator {
             own.map(|known| (known.ticket.request.clone(), known.id.clone())).collect();
         for id in self.order.clone() {
             self.recount(&id);
+            self.note_rest(&id);
             if let Some(known) = self.reservations.get(&id) {
                 self.live.set(known);
             }

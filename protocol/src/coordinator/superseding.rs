@@ -43,7 +43,7 @@ impl Coordinator {
     }
 
     /// A parent's reservation, and the one that last tried to replace it.
-    fn versions_for_parent(&self, id: &ReservationId) -> Vec<ReservationId> {
+    pub(super) fn versions_for_parent(&self, id: &ReservationId) -> Vec<ReservationId> {
         let newer = self.parents.replacing.get(id).cloned();
         [Some(id.clone()), newer].into_iter().flatten().collect()
     }

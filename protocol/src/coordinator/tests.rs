@@ -123,7 +123,13 @@ fn refused_for_want_of_capacity_it_is_planned_again_a_few_times_and_then_ends() 
     // Any other refusal would meet the next plan, too.
     let _ = bench.reserve("r2", &[plan(&["a"])], at(40));
     let gone = refused(Reason::OutsideHorizon);
-    let effects = bench.answer("a", "grc-t-2/1", MessageKind::Hold, gone, at(50));
+    let effects = bench.answer(
+        "a",
+        &format!("grc-t-2/{}", limits::REPLANS_MAX + 2),
+        MessageKind::Hold,
+        gone,
+        at(50),
+    );
     assert_eq!(told(&effects), [(USER, State::Failed)]);
 }
 
@@ -161,8 +167,9 @@ fn ids_are_never_given_twice() {
         for number in 0..3 {
             let request = format!("r{round}-{number}");
             let _ = bench.reserve(&request, &[plan(&["a"]), plan(&["a"])], at(round));
-            let id = bench.core.find(&request).unwrap().id.to_string();
-            let first = format!("{id}/1");
+            let known = bench.core.find(&request).unwrap();
+            let (id, first) =
+                (known.id.to_string(), known.transaction.clone().unwrap().to_string());
             if number == 0 {
                 let no = refused(Reason::InsufficientCapacity);
                 let sent = bench.answer("a", &first, MessageKind::Hold, no, at(round));

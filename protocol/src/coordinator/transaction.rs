@@ -332,6 +332,7 @@ impl Transaction {
 impl Coordinator {
     /// Sends what is due to every RM that has not done what the goal wants, and sets the next alarm.
     pub(super) fn send_due(&mut self, id: &TransactionId, now: Now, out: &mut StepOutput) {
+        let oldest_open = self.oldest_open();
         let Some(txn) = self.transactions.get_mut_unnoted(id).filter(|txn| !txn.done) else {
             return;
         };
@@ -364,7 +365,8 @@ impl Coordinator {
             // The answer gets its full time before the message is sent again. `Lost` makes it due sooner.
             party.send_at =
                 now.boot.saturating_add(limits::MESSAGE_PATIENCE).saturating_add(party.pause);
-            out.effects.push(CoordinatorEffect::Send { rm: rm.clone(), txn: id.clone(), message });
+            let (rm, txn) = (rm.clone(), id.clone());
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message, oldest_open });
         }
         self.set_alarm(id);
     }

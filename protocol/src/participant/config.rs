@@ -12,7 +12,7 @@ use coalloc_common::{
 use super::inner::InnerRouter;
 use super::servers::SiteServers;
 
-/// How long holds last at this RM, and how far ahead it books.
+/// How long holds last at this RM, how far ahead it books, and how often it forgets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HoldPolicy {
     /// The soft expiry: a hold asks its coordinator after this long, unless its Hold says otherwise.
@@ -21,6 +21,8 @@ pub struct HoldPolicy {
     pub hard: Span,
     /// The horizon: how far ahead anything may be booked.
     pub horizon: Span,
+    /// How often it is looked what can be forgotten.
+    pub forget_every: Span,
 }
 
 impl Default for HoldPolicy {
@@ -29,6 +31,7 @@ impl Default for HoldPolicy {
             soft: limits::HOLD_SOFT_DEFAULT,
             hard: limits::HOLD_HARD_DEFAULT,
             horizon: limits::HORIZON_DEFAULT,
+            forget_every: limits::FORGET_EVERY,
         }
     }
 }

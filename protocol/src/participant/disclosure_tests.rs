@@ -25,7 +25,7 @@ fn answer(participant: &mut Participant, input: ParticipantInput, now: Now) -> A
 }
 
 fn hold(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token::new(1) }
+    ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }
 }
 
 fn commit(name: &str) -> ParticipantInput {

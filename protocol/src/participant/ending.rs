@@ -13,6 +13,8 @@ use crate::message::{Answer, Cause, Decision, Resolution, Token};
 /// What one coordinator may know of a transaction.
 enum Gate<'a> {
     Denied,
+    /// It is unknown, and its coordinator has done with it.
+    Forgotten,
     Unknown,
     Known(&'a Entry),
 }
@@ -35,6 +37,10 @@ impl Participant {
     ) -> Step {
         let (hard_at, known) = match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
+            Gate::Forgotten => {
+                let refusal = self.not_held(&txn);
+                return reply(token, Answer::Refused(refusal));
+            }
             Gate::Unknown => (None, false),
             Gate::Known(entry) => match &entry.phase {
                 Phase::Booked => return reply(token, Answer::Done),
@@ -68,14 +74,16 @@ impl Participant {
         } else {
             (TransactionEnd::Aborted, cause)
         };
-        let mut refusal = ending.refusal(&self.config.name, &txn);
-        if !known {
-            refusal.reason = Reason::NotHeld;
-            refusal.detail =
-                format!("nothing is held for {txn} here, and a later Hold will be refused");
-        }
+        let refusal =
+            if known { ending.refusal(&self.config.name, &txn) } else { self.not_held(&txn) };
         let record = ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
         self.record(record, token, Answer::Refused(refusal))
+    }
+
+    /// Why nothing can be committed that is unknown here.
+    fn not_held(&self, txn: &TransactionId) -> Refusal {
+        let detail = format!("nothing is held for {txn} here, and a later Hold will be refused");
+        Refusal::new(Reason::NotHeld, detail).at(&self.config.name)
     }
 
     pub(super) fn abort(
@@ -92,9 +100,8 @@ impl Participant {
                 let refusal = Refusal::new(Reason::NotHeld, detail).at(&self.config.name);
                 return reply(token, Answer::Refused(refusal));
             }
-            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. }) => {
-                return reply(token, Answer::Done);
-            }
+            Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), .. })
+            | Gate::Forgotten => return reply(token, Answer::Done),
             Gate::Unknown if planted::is(Bug::NoTombstone) => return reply(token, Answer::Done),
             Gate::Known(Entry { phase: Phase::Held(_) | Phase::Booked, .. }) | Gate::Unknown => {}
         }
@@ -110,6 +117,7 @@ impl Participant {
     ) -> Step {
         match self.gate(&txn, &by) {
             Gate::Denied => return reply(token, Answer::Denied),
+            Gate::Forgotten => return reply(token, Answer::Done),
             Gate::Known(Entry { phase: Phase::Refused(_) | Phase::Ended(_), kept, .. })
                 if kept.is_empty() =>
             {
@@ -183,6 +191,7 @@ impl Participant {
             Some(entry) => Gate::Known(entry),
             None if !self.config.coordinators.contains(by) => Gate::Denied,
             None if !txn.is_of(by) && !planted::is(Bug::AnybodysId) => Gate::Denied,
+            None if self.oldest_open_after(txn).is_some() => Gate::Forgotten,
             None => Gate::Unknown,
         }
     }

@@ -1,7 +1,9 @@
 //! One transaction as a participant knows it: its content, its phase, and what it takes in the timetables.
 
 use coalloc_common::timetable::Layer;
-use coalloc_common::{BootTime, CoordinatorName, Now, Refusal, Segment, Span, limits};
+use coalloc_common::{
+    BootTime, CoordinatorName, Now, Refusal, Segment, Span, TransactionId, limits,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +71,9 @@ pub struct Entry {
     /// What is still booked of it although a newer version has replaced it; ends with its Release at the latest.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kept: Vec<Segment>,
+    /// The transaction that has replaced it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaced_by: Option<TransactionId>,
 }
 
 /// In place of an instant that is set when a hold is put back.

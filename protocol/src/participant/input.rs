@@ -16,6 +16,8 @@ pub enum ParticipantInput {
     Hold {
         /// What to hold.
         order: HoldOrder,
+        /// All attempts of the coordinator's ledger with lower numbers are at rest; 0 if it has not said so.
+        oldest_open: u64,
         /// The caller that waits for the answer.
         token: Token<Answer>,
     },

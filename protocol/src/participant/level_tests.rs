@@ -79,7 +79,7 @@ fn hold(participant: &mut Participant, order: HoldOrder) -> Answer {
             Ok(())
         }
     }
-    let input = ParticipantInput::Hold { order, token: Token::new(1) };
+    let input = ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) };
     let step = participant.step(input, now());
     participant.check_invariants().unwrap();
     let Ok(synced) = sync(vec![step], &mut InstantLog);

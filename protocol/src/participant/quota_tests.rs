@@ -198,7 +198,8 @@ fn what_is_held_stays_held_under_smaller_quotas() {
     let mut p = started(config(&[("N0-N1", 1_000)]));
     for name in ["a", "b", "c"] {
         let order = order(name, 1, window(600, 700));
-        let step = p.step(ParticipantInput::Hold { order, token: Token::new(1) }, at(1));
+        let step =
+            p.step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }, at(1));
         log.extend(step.records().iter().cloned());
     }
     let mut smaller = with_quotas(quota(1, Some(1)), quota(1, Some(1)));
@@ -292,7 +293,7 @@ proptest! {
                     };
                     names.push(order.txn.clone());
                     names = names.split_off(names.len().saturating_sub(12));
-                    ParticipantInput::Hold { order, token }
+                    ParticipantInput::Hold { order, oldest_open: 0, token }
                 }
                 Move::Commit(of) => ParticipantInput::Commit { txn: name(of), by: grc(), token },
                 Move::Abort(of) => ParticipantInput::Abort { txn: name(of), by: grc(), token },

@@ -1,6 +1,6 @@
 //! The log records of a participant, and the one place where its state changes: the fold of the records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::timetable::{Layer, Shortfall, Timetable};
@@ -139,6 +139,16 @@ pub enum ParticipantRecord {
         /// When it ended.
         at: Now,
     },
+    /// Transactions are forgotten, see [`forgetting`](super::forgetting).
+    Forgotten {
+        /// For each ledger of a coordinator: every attempt with a lower number is at rest. What is unknown here and has
+        /// a lower number is refused from now on.
+        oldest_open: BTreeMap<String, u64>,
+        /// The transactions that are forgotten.
+        transactions: Vec<TransactionId>,
+        /// When they were forgotten.
+        at: Now,
+    },
 }
 
 /// How a hold's amounts are entered: with [`Timetable::add`], or in replay with [`Timetable::restore`].
@@ -174,6 +184,7 @@ impl Participant {
                     inner: None,
                     servers: Vec::new(),
                     kept: Vec::new(),
+                    replaced_by: None,
                 };
                 self.entries.insert(order.txn.clone(), entry);
                 Ok(())
@@ -181,6 +192,9 @@ impl Participant {
             ParticipantRecord::Booked { txn, .. } => self.fold_booked(txn),
             ParticipantRecord::Ended { txn, coordinator, ending, .. } => {
                 self.fold_ended(txn, coordinator, *ending)
+            }
+            ParticipantRecord::Forgotten { oldest_open, transactions, .. } => {
+                self.fold_forgotten(oldest_open, transactions)
             }
         }
     }
@@ -259,6 +273,7 @@ impl Participant {
             inner: inner.map(<[InnerRoute]>::to_vec),
             servers: servers.to_vec(),
             kept: Vec::new(),
+            replaced_by: None,
         };
         self.entries.insert(order.txn.clone(), entry);
         if inner.is_some() {
@@ -362,6 +377,7 @@ impl Participant {
             if let Some(old) = self.entries.get_mut(&old) {
                 old.phase = Phase::Ended(TransactionEnd::Replaced);
                 old.kept = if keeps_old { surplus } else { Vec::new() };
+                old.replaced_by = Some(txn.clone());
             }
         }
         for segment in &taken {
@@ -389,8 +405,9 @@ impl Participant {
         let Some(entry) = self.entries.get(txn) else {
             let coordinator = coordinator.clone();
             let (inner, servers, kept) = (None, Vec::new(), Vec::new());
-            let (order, whole) = (None, None);
-            let entry = Entry { order, whole, coordinator, phase, inner, servers, kept };
+            let (order, whole, replaced_by) = (None, None, None);
+            let entry =
+                Entry { order, whole, coordinator, phase, inner, servers, kept, replaced_by };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
         };

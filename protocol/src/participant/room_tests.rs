@@ -6,7 +6,7 @@ use super::tests::{at, grc, order, participant, txn, window};
 use super::*;
 
 fn hold_of(order: HoldOrder) -> ParticipantInput {
-    ParticipantInput::Hold { order, token: Token::new(1) }
+    ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }
 }
 
 fn commit_of(name: &str) -> ParticipantInput {

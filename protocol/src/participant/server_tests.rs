@@ -81,7 +81,8 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
 }
 
 fn hold_at(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    step(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now).unwrap()
+    step(participant, ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }, now)
+        .unwrap()
 }
 
 /// The numbers of the servers that a hold gets.
@@ -300,7 +301,7 @@ fn a_site_made_by_server_over_live_bookings_is_noticed() {
     let mut log = Vec::new();
     for input in [
         ParticipantInput::Start { boot: "first".into() },
-        ParticipantInput::Hold { order: order("a", 4, hour), token: Token::new(1) },
+        ParticipantInput::Hold { order: order("a", 4, hour), oldest_open: 0, token: Token::new(1) },
     ] {
         log.extend(counted.step(input, at(0)).records().iter().cloned());
     }

@@ -1,4 +1,5 @@
-//! The state of a participant as parts: one for each transaction, and one for the boot.
+//! The state of a participant as parts: one for each transaction, one for the boot, and one for each ledger of which
+//! something was forgotten.
 //!
 //! A part has what the records say of a transaction: its order, its phase with the clocks of a hold, and what it takes. All
 //! else follows: the timetables are the sum of what the entries take, and so are totals, alarms and indexes. When a
@@ -24,6 +25,13 @@ pub enum ParticipantPart {
         /// The boot's id.
         boot: String,
     },
+    /// What is known to be at rest of a coordinator's ledger.
+    OldestOpen {
+        /// The ledger, as `<coordinator>-<tag>`.
+        ledger: String,
+        /// All of its attempts with lower numbers are at rest.
+        number: u64,
+    },
     /// One transaction.
     Entry {
         /// Its id.
@@ -37,7 +45,9 @@ impl Snapshot for Participant {
     type Part = ParticipantPart;
 
     fn changed(&self) -> usize {
-        self.entries.changed() + usize::from(self.boot != self.boot_in_snapshot)
+        self.entries.changed()
+            + self.forgetting.oldest_open.changed()
+            + usize::from(self.boot != self.boot_in_snapshot)
     }
 
     fn take_changed(&mut self) -> Vec<ChangedPart<ParticipantPart>> {
@@ -47,6 +57,11 @@ impl Snapshot for Participant {
             let part = self.boot.clone().map(|boot| ParticipantPart::Boot { boot });
             changed.push(ChangedPart { key: "boot".to_owned(), part });
         }
+        changed.extend(self.forgetting.oldest_open.take_changed().map(|(ledger, number)| {
+            let key = format!("oldest open {ledger}");
+            let part = number.map(|number| ParticipantPart::OldestOpen { ledger, number: *number });
+            ChangedPart { key, part }
+        }));
         changed.extend(self.entries.take_changed().map(|(txn, entry)| ChangedPart {
             key: format!("entry {txn}"),
             part: entry.map(|entry| ParticipantPart::Entry { txn, entry: Box::new(entry.clone()) }),
@@ -59,6 +74,11 @@ impl Snapshot for Participant {
             ParticipantPart::Boot { boot } => {
                 self.boot = Some(boot);
                 self.boot_in_snapshot.clone_from(&self.boot);
+            }
+            ParticipantPart::OldestOpen { ledger, number } => {
+                if self.forgetting.oldest_open.restore(ledger.clone(), number).is_some() {
+                    return Err(ReplayError(format!("{ledger} is there twice")));
+                }
             }
             ParticipantPart::Entry { txn, mut entry } => {
                 if let Phase::Held(held) = &mut entry.phase {

@@ -174,7 +174,11 @@ fn answer(effects: Vec<ParticipantEffect>) -> Answer {
 }
 
 pub(super) fn hold(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    answer(run(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now))
+    answer(run(
+        participant,
+        ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) },
+        now,
+    ))
 }
 
 pub(super) fn commit(participant: &mut Participant, name: &str, now: Now) -> Answer {

@@ -116,7 +116,8 @@ fn hold(participant: &mut Participant, order: HoldOrder) -> Answer {
 }
 
 fn hold_at(participant: &mut Participant, order: HoldOrder, now: Now) -> Answer {
-    step(participant, ParticipantInput::Hold { order, token: Token::new(1) }, now).unwrap()
+    step(participant, ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }, now)
+        .unwrap()
 }
 
 fn commit(participant: &mut Participant, number: usize) -> Answer {
@@ -268,7 +269,7 @@ fn what_was_kept_passes_to_a_hold_also_when_the_inventory_has_shrunk() {
     for order in [order(1, "u", &[segment(15, 0, 4)], None), new(2, &[segment(5, 0, 4)], 1)] {
         let (txn, token) = (order.txn.clone(), Token::new(1));
         let commit = ParticipantInput::Commit { txn, by: grc(), token };
-        for input in [ParticipantInput::Hold { order, token }, commit] {
+        for input in [ParticipantInput::Hold { order, oldest_open: 0, token }, commit] {
             log.extend(p.step(input, at(0)).records().iter().cloned());
         }
     }

@@ -423,7 +423,7 @@ impl<'a> World<'a> {
         let now = self.now();
         for effect in released(self.grcs[grc].core.step(input, now)) {
             match effect {
-                CoordinatorEffect::Send { rm, txn, message } => {
+                CoordinatorEffect::Send { rm, txn, message, .. } => {
                     let Some(to) = self.by_name.get(&rm).copied() else {
                         return Err(ModelError::Defect(format!("there is no {rm}")));
                     };

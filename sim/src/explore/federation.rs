@@ -348,7 +348,7 @@ impl Federation {
             let mut follow = Vec::new();
             for effect in std::mem::take(&mut stepped.effects) {
                 match effect {
-                    CoordinatorEffect::Send { rm, txn, message } => {
+                    CoordinatorEffect::Send { rm, txn, message, .. } => {
                         let rm = usize::from(rm.as_str() == RMS[1]);
                         sends.push(self.content(Content::Request { rm, txn, message }));
                     }
@@ -441,7 +441,7 @@ impl Federation {
         let input = match content.clone() {
             None => None,
             Some(Content::Request { txn, message, .. }) => Some(match message {
-                Message::Hold(order) => ParticipantInput::Hold { order, token },
+                Message::Hold(order) => ParticipantInput::Hold { order, oldest_open: 0, token },
                 Message::Commit => ParticipantInput::Commit { txn, by, token },
                 Message::Abort => ParticipantInput::Abort { txn, by, token },
                 Message::Release => ParticipantInput::Release { txn, by, token },

@@ -196,7 +196,7 @@ fn peers(world: &mut World) {
 
 /// F12: RMs whose configuration leaves a coordinator out for a while.
 fn configurations(world: &mut World) {
-    for _ in 0..*world.dice.pick(&[0, 0, 0, 1, 2]) {
+    for _ in 0..*world.dice.pick(&[0, 0, 1, 2, 4]) {
         let rm = usize::try_from(world.dice.below(world.rms.len() as u64)).expect("an index");
         let above: Vec<usize> =
             (0..world.grcs.len()).filter(|grc| world.serves(rm, *grc)).collect();

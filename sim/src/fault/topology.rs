@@ -38,7 +38,13 @@ fn rm(world: &mut World, name: &str, above: &[CoordinatorName]) -> Result<RmName
         kinds: ResourceKind::Cpus.into(),
         resources: RESOURCES.map(|id| (ResourceId::composed(id), Amount(CAPACITY))).into(),
         coordinators: with_meddler(above),
-        policy: HoldPolicy { soft, hard, horizon: limits::HORIZON_DEFAULT },
+        policy: HoldPolicy {
+            soft,
+            hard,
+            horizon: limits::HORIZON_DEFAULT,
+            // Often, so that tombstones go while late messages are on the way.
+            forget_every: Span::from_secs(3),
+        },
         levels: ServiceLevels::default(),
         quotas: quotas(world.rms.len()),
         inside: None,

@@ -120,7 +120,8 @@ impl Controller {
                 ParticipantRecord::Opened { .. }
                 | ParticipantRecord::Moved { .. }
                 | ParticipantRecord::Refused { .. }
-                | ParticipantRecord::Booked { .. } => {}
+                | ParticipantRecord::Booked { .. }
+                | ParticipantRecord::Forgotten { .. } => {}
             }
         }
         for effect in released(step) {
@@ -147,7 +148,7 @@ impl Controller {
     ) -> ControllerStep {
         let token = CALLER;
         let input = match message {
-            Message::Hold(order) => ParticipantInput::Hold { order, token },
+            Message::Hold(order) => ParticipantInput::Hold { order, oldest_open: 0, token },
             Message::Commit => ParticipantInput::Commit { txn, by, token },
             Message::Abort => ParticipantInput::Abort { txn, by, token },
             Message::Release => ParticipantInput::Release { txn, by, token },

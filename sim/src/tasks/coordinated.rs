@@ -115,7 +115,7 @@ impl World<'_> {
         let mut said = None;
         for effect in released(self.offices[scheduler].core.step(input, now)) {
             match effect {
-                CoordinatorEffect::Send { rm, txn, message } => {
+                CoordinatorEffect::Send { rm, txn, message, .. } => {
                     self.post(scheduler, &rm, txn, message)?;
                 }
                 CoordinatorEffect::Reply(Reply::Resolve(_, resolution)) => said = Some(resolution),

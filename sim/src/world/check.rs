@@ -55,6 +55,8 @@ pub struct Watch {
     /// may hold them, and then asks for the outcome. Nobody asks about a one-way booking, so one-way bookings
     /// are not exempt.
     unwritten: BTreeSet<(usize, TransactionId)>,
+    /// What each RM has forgotten.
+    pub(super) forgotten: BTreeSet<(usize, TransactionId)>,
     pub(super) asking: QuestionLog,
     pub(super) sent: SentLog,
     /// The reason of the last refusal of a Hold, by RM and transaction.
@@ -433,7 +435,11 @@ impl World {
             Answer::Refused(refusal) if call.kind == MessageKind::Hold => {
                 self.counts.over_quota += u64::from(refusal.reason == Reason::Quota);
                 let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
-                if before != refusal.reason && !lost {
+                // What an RM has forgotten stays refused, with no other reason than that.
+                let forgotten = refusal.reason == Reason::Aborted
+                    && self.watch.forgotten.contains(&(rm, call.txn.clone()));
+                self.counts.late_holds += u64::from(forgotten);
+                if before != refusal.reason && !lost && !forgotten {
                     let (now, txn) = (refusal.reason, &call.txn);
                     return Err(format!(
                         "I8: {txn} was refused with {before:?} before, now with {now:?}"

@@ -26,6 +26,7 @@ fn world() -> World {
             soft: limits::HOLD_SOFT_DEFAULT,
             hard: limits::HOLD_HARD_DEFAULT,
             horizon: limits::HORIZON_DEFAULT,
+            ..HoldPolicy::default()
         },
         levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),

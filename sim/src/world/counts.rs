@@ -209,6 +209,10 @@ counts! {
     no_room: "F4 refused for lack of disk space",
     /// Holds that were refused because a quota of holds was used up.
     over_quota: "holds refused for a quota",
+    /// Transactions that resource managers forgot, because their coordinator had done with them.
+    at_rest: "transactions forgotten",
+    /// Holds of such transactions that arrived after that.
+    late_holds: "holds of forgotten transactions refused",
     /// Damaged records, each of which stopped a start (I15).
     damaged: "F4 damaged records found at start",
     /// Wall clocks that jumped.

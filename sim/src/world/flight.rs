@@ -14,12 +14,19 @@ use super::{Address, Event, Fault, Waiter, World, print};
 
 impl World {
     /// Sends a coordinator's message to an RM, as a call that waits for an answer.
-    pub(super) fn call(&mut self, grc: usize, rm: &RmName, txn: TransactionId, message: Message) {
+    pub(super) fn call(
+        &mut self,
+        grc: usize,
+        rm: &RmName,
+        txn: TransactionId,
+        message: Message,
+        oldest_open: u64,
+    ) {
         let Some(to) = self.find(rm.as_str()) else { return };
         let (call, life, kind) = (self.fresh(), self.grcs[grc].life, message.kind());
         self.calls.insert(call, OpenCall { grc, life, to, txn: txn.clone(), kind, open: true });
         self.after(limits::MESSAGE_PATIENCE.as_us(), Event::CallOver(call));
-        self.send(Address::Grc(grc), to, Packet::Message { call, txn, message });
+        self.send(Address::Grc(grc), to, Packet::Message { call, txn, message, oldest_open });
     }
 
     /// Sends an RM's question (Resolve) to a coordinator of that name.
@@ -107,7 +114,7 @@ impl World {
             return Ok(());
         }
         match (to, packet) {
-            (Address::Rm(index), Packet::Message { call, txn, message }) => {
+            (Address::Rm(index), Packet::Message { call, txn, message, oldest_open }) => {
                 let Some(caller) = self.calls.get(&call) else { return Ok(()) };
                 let by = self.grc_names[caller.grc].clone();
                 let token = Token::new(call);
@@ -129,14 +136,14 @@ impl World {
                     return Ok(());
                 }
                 self.rms[index].post(match message {
-                    Message::Hold(order) => ParticipantInput::Hold { order, token },
+                    Message::Hold(order) => ParticipantInput::Hold { order, oldest_open, token },
                     Message::Commit => ParticipantInput::Commit { txn, by, token },
                     Message::Abort => ParticipantInput::Abort { txn, by, token },
                     Message::Release => ParticipantInput::Release { txn, by, token },
                 });
                 self.begin(to)
             }
-            (Address::Grc(index), Packet::Message { call, txn, message }) => {
+            (Address::Grc(index), Packet::Message { call, txn, message, .. }) => {
                 if let Err(denial) = self.judge_message(from, to, &message) {
                     return Err(format!("I21: {} denies its parent: {denial}", self.name(to)));
                 }

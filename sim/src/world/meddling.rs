@@ -56,7 +56,7 @@ impl World {
                 let token = Token::new(number);
                 self.meddled.insert(number, txn.clone());
                 self.rms[rm].post(match message {
-                    Message::Hold(order) => ParticipantInput::Hold { order, token },
+                    Message::Hold(order) => ParticipantInput::Hold { order, oldest_open: 0, token },
                     Message::Commit => ParticipantInput::Commit { txn, by, token },
                     Message::Abort => ParticipantInput::Abort { txn, by, token },
                     Message::Release => ParticipantInput::Release { txn, by, token },
@@ -100,8 +100,8 @@ impl World {
             }
             1 => {
                 let (coordinator, number) = reservation.rsplit_once('-')?;
-                let number: u32 = number.parse().ok()?;
-                TransactionId::composed(format!("{coordinator}-{}/1", number + 1))
+                let (number, attempt): (u32, u32) = (number.parse().ok()?, attempt.parse().ok()?);
+                TransactionId::composed(format!("{coordinator}-{}/{}", number + 1, attempt + 1))
             }
             _ => txn,
         })

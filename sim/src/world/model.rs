@@ -277,6 +277,11 @@ impl World {
                     self.watch.model.count_again(rm);
                 }
             }
+            ParticipantRecord::Forgotten { transactions, .. } => {
+                let ids = transactions.iter().map(|txn| (rm, txn.clone()));
+                self.counts.at_rest += transactions.len() as u64;
+                self.watch.forgotten.extend(ids);
+            }
             ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => {}
         }
         Ok(())

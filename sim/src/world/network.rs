@@ -51,7 +51,7 @@ impl RandomSource {
 #[derive(Debug, Clone)]
 pub enum Packet {
     /// A coordinator's message.
-    Message { call: u64, txn: TransactionId, message: Message },
+    Message { call: u64, txn: TransactionId, message: Message, oldest_open: u64 },
     /// An RM's answer to a message.
     Answer { call: u64, answer: Answer },
     /// The RM's transport says that it does not know such a message.

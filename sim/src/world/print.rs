@@ -174,6 +174,10 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
             let who: Vec<String> = moves.iter().map(|moved| moved.txn.to_string()).collect();
             format!("new routes for {}, {}", who.join(" "), cause(by))
         }
+        ParticipantRecord::Forgotten { transactions, .. } => {
+            let which: Vec<&str> = transactions.iter().map(TransactionId::as_str).collect();
+            format!("forgotten: {}", which.join(" "))
+        }
         ParticipantRecord::Refused { order, refusal, .. } => {
             format!("refused {} ({:?})", order.txn, refusal.reason)
         }

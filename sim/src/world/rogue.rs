@@ -269,7 +269,7 @@ impl World {
             rogue.open.insert(number, Forgery { txn: txn.clone(), owed });
         }
         self.rms[rm].post(match message {
-            Message::Hold(order) => ParticipantInput::Hold { order, token },
+            Message::Hold(order) => ParticipantInput::Hold { order, oldest_open: 0, token },
             Message::Commit => ParticipantInput::Commit { txn, by, token },
             Message::Abort => ParticipantInput::Abort { txn, by, token },
             Message::Release => ParticipantInput::Release { txn, by, token },

@@ -87,6 +87,7 @@ pub const fn participant_point(record: &ParticipantRecord) -> &'static str {
         ParticipantRecord::Opened { .. } => "start",
         ParticipantRecord::Held { .. } => "D2 held",
         ParticipantRecord::Moved { .. } => "moved",
+        ParticipantRecord::Forgotten { .. } => "forgotten",
         ParticipantRecord::Refused { .. } => "D2 refused",
         ParticipantRecord::Booked { .. } => "D4 booked",
         ParticipantRecord::Ended { ending: TransactionEnd::Aborted, .. } => "D5 aborted",

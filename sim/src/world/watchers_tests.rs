@@ -23,6 +23,7 @@ fn node() -> Participant {
             soft: limits::HOLD_SOFT_DEFAULT,
             hard: limits::HOLD_HARD_DEFAULT,
             horizon: limits::HORIZON_DEFAULT,
+            ..HoldPolicy::default()
         },
         levels: ServiceLevels::default(),
         quotas: HoldQuotas::default(),

@@ -40,7 +40,7 @@ fn segment(resource: &str) -> v1::Segment {
 
 pub(crate) fn hold() -> v1::HoldRequest {
     v1::HoldRequest {
-        transaction: "grc-1a2b3c4d-7/1".to_owned(),
+        transaction: "grc-1a2b3c4d-7/9".to_owned(),
         coordinator: "grc".to_owned(),
         user: "UserA".to_owned(),
         segments: vec![segment("N0-N1:ab"), segment("N0-N1:ba")],
@@ -50,6 +50,7 @@ pub(crate) fn hold() -> v1::HoldRequest {
         one_way: false,
         keeps_old: true,
         servers: None,
+        oldest_open: 5,
     }
 }
 
@@ -205,7 +206,11 @@ pub(crate) fn holds(bytes: &[u8]) -> bool {
     let _ = taken(coalloc_grc::calls::parents::order_from_wire(&wire));
     let Some(order) = taken(convert::hold_from_wire(&wire)) else { return false };
     assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
-    let again = convert::hold_to_wire(&RmName::composed("rm"), &order);
+    let Some(oldest_open) = taken(convert::oldest_open_from_wire(&wire, &order)) else {
+        return false;
+    };
+    let again = convert::hold_to_wire(&RmName::composed("rm"), &order, oldest_open);
+    assert_eq!(convert::oldest_open_from_wire(&again, &order), Ok(oldest_open));
     assert_eq!(convert::hold_from_wire(&again), Ok(order));
     true
 }

@@ -89,10 +89,11 @@ pub(crate) fn of_participant() -> Vec<Value> {
         servers: None,
     };
     let token = Token::new(1);
-    let hold = |name, old| ParticipantInput::Hold { order: order(name, old), token };
+    let hold =
+        |name, old| ParticipantInput::Hold { order: order(name, old), oldest_open: 0, token };
     let one_way = |name| {
         let order = HoldOrder { one_way: true, ..order(name, None) };
-        ParticipantInput::Hold { order, token }
+        ParticipantInput::Hold { order, oldest_open: 0, token }
     };
     let commit = |name| ParticipantInput::Commit { txn: txn(name), by: grc(), token };
     let abort = |name| ParticipantInput::Abort { txn: txn(name), by: grc(), token };

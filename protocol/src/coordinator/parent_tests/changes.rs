@@ -16,7 +16,7 @@ fn changing() -> Bench {
 }
 
 /// The transaction of the attempt at `v`.
-const NEW: &str = "grc-t-2/1";
+const NEW: &str = "grc-t-2/2";
 
 #[test]
 fn a_new_version_takes_the_place_of_the_old_one_when_all_have_booked_it() {
@@ -84,11 +84,11 @@ fn the_one_above_takes_the_change_back_and_then_releases_both_versions() {
     let back = HoldOrder { replaces: Some(txn("v")), keeps_old: true, ..order("w") };
     let _ = bench.planned_for_parent(back, Ok(vec![plan(&["a", "b"])]), at(140));
     for rm in ["a", "b", "c"] {
-        let _ = bench.held(rm, "grc-t-3/1", 60, at(150));
+        let _ = bench.held(rm, "grc-t-3/3", 60, at(150));
     }
     let _ = bench.parent_ends("w", MessageKind::Commit, at(160));
     for rm in ["a", "b", "c"] {
-        let _ = bench.answer(rm, "grc-t-3/1", MessageKind::Commit, Answer::Done, at(170));
+        let _ = bench.answer(rm, "grc-t-3/3", MessageKind::Commit, Answer::Done, at(170));
     }
     let sent = bench.parent_ends("v", MessageKind::Release, at(180));
     assert_eq!(sends(&sent), ["a Release", "b Release", "c Release"]);
@@ -201,8 +201,8 @@ fn split() -> Bench {
     bench
 }
 
-const AGAIN: &str = "grc-t-2/2";
-const BACK: &str = "grc-t-2/3";
+const AGAIN: &str = "grc-t-2/3";
+const BACK: &str = "grc-t-2/4";
 
 #[test]
 fn an_inner_rm_that_books_too_late_holds_the_new_version_again() {

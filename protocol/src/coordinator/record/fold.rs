@@ -173,6 +173,7 @@ impl Coordinator {
             reservation.attempts += 1;
         }
         reservation.opened += 1;
+        self.attempts.opened += 1;
         self.transactions.insert(txn.clone(), transaction);
         Ok(())
     }

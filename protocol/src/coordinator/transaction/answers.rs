@@ -160,7 +160,8 @@ impl Coordinator {
         }
         if planted::is(Bug::CommitBeforeDecision) {
             let (rm, txn, message) = (rm.clone(), id.clone(), Message::Commit);
-            out.effects.push(CoordinatorEffect::Send { rm, txn, message });
+            let oldest_open = self.oldest_open();
+            out.effects.push(CoordinatorEffect::Send { rm, txn, message, oldest_open });
         }
         let early = planted::is(Bug::PromisedEarly) && self.is_for_parent(id);
         let Some(txn) = self.transactions.get(id) else { return };

@@ -15,7 +15,7 @@ impl World<'_> {
         // One message is handled at a time, and answered within its step.
         let token = Token::new(0);
         let input = match message {
-            Message::Hold(order) => ParticipantInput::Hold { order, token },
+            Message::Hold(order) => ParticipantInput::Hold { order, oldest_open: 0, token },
             Message::Commit => ParticipantInput::Commit { txn: txn.clone(), by, token },
             Message::Abort => ParticipantInput::Abort { txn: txn.clone(), by, token },
             Message::Release => ParticipantInput::Release { txn: txn.clone(), by, token },

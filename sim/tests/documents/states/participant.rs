@@ -34,6 +34,7 @@ impl Rm {
             soft: Span::from_millis(SOFT_MS),
             hard: Span::from_millis(HARD_MS),
             horizon: limits::HORIZON_DEFAULT,
+            ..HoldPolicy::default()
         };
         let mut core = Participant::new(ParticipantConfig {
             name: RmName::composed("rm"),
@@ -64,7 +65,7 @@ impl Rm {
 
     fn hold(&self) -> ParticipantInput {
         let order = HoldOrder { one_way: self.one_way, ..order(TXN, self.amount, None) };
-        ParticipantInput::Hold { order, token: Token::new(1) }
+        ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }
     }
 }
 
@@ -132,11 +133,26 @@ fn states() -> Vec<(&'static str, Rm)> {
         }
         rm
     };
-    let newer = ParticipantInput::Hold { order: order(NEWER, 20, Some(TXN)), token: Token::new(1) };
+    let newer = ParticipantInput::Hold {
+        order: order(NEWER, 20, Some(TXN)),
+        oldest_open: 0,
+        token: Token::new(1),
+    };
+    // The next attempt says that nothing before it is open.
+    let next = ParticipantInput::Hold {
+        order: order(NEWER, 20, None),
+        oldest_open: 2,
+        token: Token::new(1),
+    };
+    let forget_ms = limits::FORGET_EVERY.as_us() / 1_000 + 30;
     let mut refused = Rm { amount: 101, ..Rm::new() };
     refused.step(refused.hold(), 10);
     let states = vec![
         ("unknown", after(vec![])),
+        (
+            "unknown, for it was forgotten",
+            after(vec![(abort(), 20), (next, 30), (ParticipantInput::Tick, forget_ms)]),
+        ),
         ("Held", after(vec![hold()])),
         ("Booked", after(vec![hold(), (commit(TXN), 20)])),
         ("Booked, one-way", one_way(&[])),
@@ -163,7 +179,11 @@ fn states() -> Vec<(&'static str, Rm)> {
 }
 
 pub(crate) fn table() -> String {
-    let other = ParticipantInput::Hold { order: order(TXN, 11, None), token: Token::new(1) };
+    let other = ParticipantInput::Hold {
+        order: order(TXN, 11, None),
+        oldest_open: 0,
+        token: Token::new(1),
+    };
     let stranger = ParticipantInput::Abort { txn: txn(TXN), by: by("grc-2"), token: Token::new(1) };
     let unknown = ParticipantInput::Abort { txn: txn(TXN), by: by("who"), token: Token::new(1) };
     let decided = |decision| resolved(Resolution::Decided(decision));
