@@ -69,16 +69,18 @@ pub struct ReportedProgress {
 }
 
 impl ReportedProgress {
-    /// What the reports of one activity say of a placement, in the order in which they were made.
+    /// What the reports of one activity say of a placement. They count in the order of what happened, because a
+    /// report may arrive after others of what happened later: a late "started" does not undo a failure.
     #[must_use]
     pub fn of<'a>(
         reports: impl IntoIterator<Item = &'a ActivityReport>,
         placement: Window,
     ) -> Self {
+        let of_this = |report: &&ActivityReport| report.at >= placement.start();
+        let mut reports: Vec<_> = reports.into_iter().filter(of_this).collect();
+        reports.sort_by_key(|report| report.at);
         let mut state = Self::default();
-        for report in reports.into_iter().filter(|report| report.at >= placement.start()) {
-            state.add(report);
-        }
+        reports.into_iter().for_each(|report| state.add(report));
         state
     }
 
@@ -169,6 +171,9 @@ mod tests {
         );
         let done = of(&[(NeedsUntil(at(25)), 14), (Finished, 17)]);
         assert_eq!((done.progress(window, at(17)), done.end()), (Progress::Finished, Some(at(17))));
+        // It began before it failed, whichever report came first.
+        assert_eq!(of(&[(Failed, 12), (Started, 11)]), failed);
+        assert_eq!(of(&[(NeedsUntil(at(25)), 13), (Started, 11)]).end(), Some(at(25)));
         // A placement that begins later knows nothing of it.
         let moved = Window::new(at(18), at(28)).unwrap();
         let of_moved = ReportedProgress::of(&reports(&[(Started, 10), (Failed, 12)]), moved);

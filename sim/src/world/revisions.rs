@@ -39,13 +39,14 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// What these reports say of an activity since it was to begin. A later report replaces an earlier one.
+    /// What these reports say of an activity since it was to begin. What happened later replaces what happened before,
+    /// in whichever order it was reported.
     pub(super) fn of(reports: &[ActivityReport], activity: &ActivityName, start: Time) -> Self {
         let mut said = Self::default();
+        let is_of = |report: &&ActivityReport| report.activity == *activity && report.at >= start;
+        let mut reports: Vec<_> = reports.iter().filter(is_of).collect();
+        reports.sort_by_key(|report| report.at);
         for report in reports {
-            if report.activity != *activity || report.at < start {
-                continue;
-            }
             match report.event {
                 ActivityEvent::Started => (said.begun, said.failed) = (true, false),
                 ActivityEvent::Finished => {
