@@ -219,12 +219,6 @@ pub const TIME_MAX_US: i64 = 1 << 53;
 /// How far in the past a window may begin when it reaches the RM. A request for "now" takes time to get there.
 pub const START_GRACE: Span = Span::from_secs(60);
 
-/// How long a coordinator remembers a reservation after its last window when its configuration does not say.
-pub const RETENTION_DEFAULT: Span = Span::from_secs(90 * 86_400);
-/// Shortest retention: two [`RECONCILE_ERA`]s, so that no comparison of bookings still counts what is forgotten.
-pub const RETENTION_MIN: Span = Span::from_secs(14 * 86_400);
-/// Longest retention: ten years.
-pub const RETENTION_MAX: Span = Span::from_secs(3_650 * 86_400);
 /// How often an RM looks for transactions to forget, when its coordinators have finished some since.
 pub const FORGET_EVERY: Span = Span::from_secs(600);
 /// Transactions that are looked at together. No Hold is answered meanwhile: about a millisecond.
@@ -845,7 +839,6 @@ const _: () = assert!(2 * REQUEST_PERIODS_MAX < UPWARD_PERIODS_MAX);
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());
 const _: () = assert!(QUERY_QUEUE_PATIENCE.as_us() > 2 * QUERY_PATIENCE.as_us());
-const _: () = assert!(RETENTION_MIN.as_us() >= 2 * RECONCILE_ERA.as_us());
 // No single user may have all queries in flight.
 const _: () = assert!(QUERIES_PER_USER_MAX < QUERIES_IN_FLIGHT_MAX);
 const _: () = assert!(WHAT_IF_TURNS_PER_USER < PLANNING_TURNS);

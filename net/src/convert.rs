@@ -32,7 +32,7 @@ pub use federation::{
 };
 pub use hold::{
     booking_to_wire, end_answer_from_wire, hold_answer_from_wire, hold_from_wire, hold_to_wire,
-    oldest_open_from_wire, replaced_from_wire,
+    replaced_from_wire,
 };
 pub use hours::{HoursFields, hours_to_wire};
 pub use inner::{InnerPlan, inner_network};

@@ -42,8 +42,8 @@
 //!
 //! What has ended for good is forgotten, see [`forgetting`].
 //!
-//! Source: design.md "Two-phase reservation"; pending
-//! transfers of TigerBeetle; NSI Connection Service 2.1; docs/adr/0005-modify.md.
+//! Source: design.md "Two-phase reservation"; pending transfers of TigerBeetle; NSI Connection Service 2.1;
+//! docs/adr/0005-modify.md.
 
 mod admission;
 mod config;

@@ -138,8 +138,7 @@ impl ResourceManager for RmService {
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Hold, meant, txn, by)?;
         let order = convert::hold_from_wire(wire).map_err(|error| status::invalid(&error))?;
-        let oldest_open = convert::oldest_open_from_wire(wire, &order);
-        let oldest_open = oldest_open.map_err(|error| status::invalid(&error))?;
+        let oldest_open = wire.oldest_open;
         let watches = self.publisher.may_watch(&order.coordinator);
         let watcher = watches.then(|| (order.coordinator.clone(), order.segments.clone()));
         let hold = |token| ParticipantInput::Hold { order, oldest_open, token };

@@ -34,9 +34,9 @@ use crate::world::{Trace, World};
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
 /// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
 /// workflows. Version 7 has identities, and rogues with a stolen key. Version 8
-/// has RMs that forget, snapshots that are cut off, and more configurations that change. An entry of the [`corpus`] stays under the
-/// version that found it, because its seed means another world under any other version. So raising the version
-/// ends the replay of all entries before it.
+/// has RMs that forget, snapshots that are cut off, and more configurations that change. An entry of the [`corpus`]
+/// stays under the version that found it, because its seed means another world under any other version. So raising the
+/// version ends the replay of all entries before it.
 pub const GENERATOR: u32 = 8;
 
 /// What kind of world a seed makes.

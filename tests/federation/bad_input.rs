@@ -141,6 +141,12 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
     let wrong = v1::HoldRequest { segments: vec![segment.clone(), nothing], ..own.clone() };
     let error = federation.rm("nrm").hold(wrong).await.unwrap_err();
     assert!(error.message().contains("segments[1].amount"), "{error}");
+    let ahead = v1::HoldRequest { oldest_open: 2, ..own.clone() };
+    let error = federation.rm("nrm").hold(ahead).await.unwrap_err();
+    assert!(
+        error.message().contains("oldest_open") && error.message().contains("0 to 1"),
+        "{error}"
+    );
     // Segments of one resource may overlap; together they are more than there is.
     let most = v1::Segment { amount: 1_000_000_000, ..segment.clone() };
     let twice = v1::HoldRequest { segments: vec![most, segment], ..own };

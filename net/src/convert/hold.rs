@@ -36,8 +36,15 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
         (Some(_), true) => Vec::new(),
         _ => segments_from_wire("segments", &wire.segments)?,
     };
+    let txn = TransactionId::parse("transaction", &wire.transaction)?;
+    // The attempt of the Hold itself is open.
+    let attempt = txn.counted().map_or(0, |(_, attempt)| attempt);
+    if wire.oldest_open > attempt {
+        let allowed = format!("0 to {attempt}, the attempt of `transaction`");
+        return Err(InvalidField::new("oldest_open", wire.oldest_open, allowed));
+    }
     Ok(HoldOrder {
-        txn: TransactionId::parse("transaction", &wire.transaction)?,
+        txn,
         coordinator: CoordinatorName::parse("coordinator", &wire.coordinator)?,
         user: user_name("user", &wire.user)?,
         segments,
@@ -47,22 +54,6 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
         one_way: wire.one_way,
         servers: wish_from_wire("servers", wire.servers.as_ref())?,
     })
-}
-
-/// Reads the oldest open attempt that a Hold names; 0 means that it names none.
-///
-/// # Errors
-/// [`InvalidField`] when it lies after the attempt of the Hold itself, which is open.
-pub fn oldest_open_from_wire(
-    wire: &v1::HoldRequest,
-    order: &HoldOrder,
-) -> Result<u64, InvalidField> {
-    let attempt = order.txn.counted().map_or(0, |(_, attempt)| attempt);
-    if wire.oldest_open > attempt {
-        let allowed = format!("0 to {attempt}, the attempt of `transaction`");
-        return Err(InvalidField::new("oldest_open", wire.oldest_open, allowed));
-    }
-    Ok(wire.oldest_open)
 }
 
 /// The Hold that goes to this resource manager, with the oldest open attempt of its coordinator.

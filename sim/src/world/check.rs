@@ -416,6 +416,9 @@ impl World {
             {
                 return Err(format!("I8: {} is reported with other servers than it has", call.txn));
             }
+            Answer::Held { .. } if self.watch.forgotten.contains(&key) && !lost => {
+                return Err(format!("I9: {} was forgotten, but is now held", call.txn));
+            }
             Answer::Held { .. } if self.watch.refused.contains_key(&key) && !lost => {
                 return Err(format!("I8: {} was refused before, but is now held", call.txn));
             }
@@ -434,10 +437,10 @@ impl World {
             }
             Answer::Refused(refusal) if call.kind == MessageKind::Hold => {
                 self.counts.over_quota += u64::from(refusal.reason == Reason::Quota);
-                let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
                 // What an RM has forgotten stays refused, with no other reason than that.
-                let forgotten = refusal.reason == Reason::Aborted
-                    && self.watch.forgotten.contains(&(rm, call.txn.clone()));
+                let forgotten =
+                    refusal.reason == Reason::Aborted && self.watch.forgotten.contains(&key);
+                let before = *self.watch.refused.entry(key).or_insert(refusal.reason);
                 self.counts.late_holds += u64::from(forgotten);
                 if before != refusal.reason && !lost && !forgotten {
                     let (now, txn) = (refusal.reason, &call.txn);

@@ -37,8 +37,10 @@ pub(super) fn shown(record: &Value) -> String {
     let mut out = format!("{when:<27}  {kind:<14}");
     let what = ["/txn", "/order/txn", "/reservation", "/ticket/reservation"];
     let moved = || Some(format!("{} entries", record.pointer("/moves")?.as_array()?.len()));
+    let forgotten =
+        || Some(format!("{} transactions", record.pointer("/transactions")?.as_array()?.len()));
     let boot = || Some(format!("boot {}", text("/boot").filter(|_| kind == "opened")?));
-    let what = first(&what).or_else(moved).or_else(boot).unwrap_or_default();
+    let what = first(&what).or_else(moved).or_else(forgotten).or_else(boot).unwrap_or_default();
     // Writing to a String cannot fail.
     let _ = write!(out, "  {what}");
     if let Some(by) = cause(record) {
@@ -94,6 +96,9 @@ fn details(record: &Value) -> Vec<String> {
     ] {
         all.extend(text(at).map(|value| format!("{word} {value}")));
     }
+    let oldest_open = record.pointer("/oldest_open").and_then(Value::as_object);
+    let below = |(ledger, number): (&String, &Value)| format!("of {ledger} below attempt {number}");
+    all.extend(oldest_open.into_iter().flatten().map(below));
     let segments = record.pointer("/order/segments").and_then(Value::as_array);
     all.extend(segments.into_iter().flatten().filter_map(segment));
     let parties = record.pointer("/candidate/segments").and_then(Value::as_object);
@@ -131,6 +136,12 @@ mod tests {
         let expired = r#"{"record":"ended","txn":"t","coordinator":"grc","ending":"expired","by":"expiry",
             "at":{"wall":0,"boot":7}}"#;
         assert!(shown(&parse(expired)).ends_with("ended           t  by expiry  ending expired"));
+        let forgotten = r#"{"record":"forgotten","oldest_open":{"grc-t":6},
+            "transactions":["grc-t-1/1","grc-t-1/2"],"at":{"wall":0,"boot":7}}"#;
+        assert!(
+            shown(&parse(forgotten))
+                .ends_with("forgotten       2 transactions  of grc-t below attempt 6")
+        );
         assert!(shown(&parse("{}")).contains('?'), "of a release to come, or damaged");
         let (booked, is) = (parse(booked), |id: &'static str| move |s: &str| s == id);
         assert!(mentions(&booked, &is("grc-1-1/1")) && !mentions(&booked, &is("grc-1-1")));

@@ -67,10 +67,10 @@ impl Transaction {
     /// What a snapshot keeps of it.
     pub(in crate::coordinator) fn stored(&self) -> StoredTransaction {
         // Until a decision or a promise, only the answers to Hold say which servers there are, and a decision for no
-        // does not record them.
+        // does not record them. An attempt to mend has the promise of another one.
         let granted = match self.goal {
             TransactionGoal::Hold => false,
-            TransactionGoal::Abort => self.promise.is_some(),
+            TransactionGoal::Abort => self.promise.is_some() && !self.mends,
             TransactionGoal::Prepared | TransactionGoal::Commit | TransactionGoal::Release => true,
         };
         let stored = |party: &Party| StoredParty {
