@@ -225,6 +225,20 @@ pub const FORGET_EVERY: Span = Span::from_secs(600);
 pub const FORGET_SLICE: usize = 512;
 /// Pause between two such looks.
 pub const FORGET_PAUSE: Span = Span::from_secs(1);
+/// Reservations that a coordinator forgets or ends together. No request is answered meanwhile: about a millisecond.
+pub const FORGET_BATCH: usize = 64;
+/// A coordinator looks for what may be forgotten at least this often: once a day, in case its clock was set.
+pub const FORGET_LATEST: Span = Span::from_secs(24 * 3_600);
+/// A coordinator forgets nothing while its wall clock has gained more than this on its boot clock since the process
+/// started: somebody has set it, perhaps wrongly. No correction of a clock that is right is as large.
+pub const FORGET_CLOCK_GAIN: Span = Span::from_secs(3_600);
+/// How long a coordinator remembers what has ended, unless its configuration says otherwise: a quarter, so that bills and
+/// complaints about it can still be looked into.
+pub const RETENTION_DEFAULT: Span = Span::from_secs(90 * 24 * 3_600);
+/// Shortest retention: an hour, longer than any client of ours sends the same request again.
+pub const RETENTION_MIN: Span = Span::from_secs(3_600);
+/// Longest retention: ten years, as long as records are kept for the authorities.
+pub const RETENTION_MAX: Span = Span::from_secs(3_650 * 24 * 3_600);
 
 /// How long a hold is kept before the RM asks the coordinator for the decision (the value that the NSI peers use).
 pub const HOLD_SOFT_DEFAULT: Span = Span::from_secs(120);

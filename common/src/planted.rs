@@ -117,13 +117,17 @@ pub enum Bug {
     SnapshotMissesChange,
     /// An RM forgets the tombstone of a transaction whose Hold may still be on the way.
     TombstoneForgotten,
+    /// A coordinator releases what is long over without telling its RMs.
+    RetentionUnsent,
+    /// A coordinator gives the number of a forgotten reservation again.
+    NumberReused,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 52] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -173,6 +177,8 @@ impl Bug {
         Self::CheckAfterEffect,
         Self::SnapshotMissesChange,
         Self::TombstoneForgotten,
+        Self::RetentionUnsent,
+        Self::NumberReused,
         Self::Canary,
     ];
 
@@ -254,6 +260,8 @@ impl Bug {
             Self::SnapshotMissesChange => {
                 ("ledger", "writes a snapshot without what has changed of a known transaction")
             }
+            Self::RetentionUnsent => ("GRC", "releases what is long over without telling its RMs"),
+            Self::NumberReused => ("GRC", "gives the number of a forgotten reservation again"),
             Self::TombstoneForgotten => {
                 ("RM", "forgets that a transaction has ended while its Hold may be on the way")
             }

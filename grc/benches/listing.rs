@@ -154,6 +154,7 @@ fn main() {
         name: CoordinatorName::composed("bench".to_owned()),
         tag: "tag".to_owned(),
         hold_for: None,
+        forgets: None,
     };
     let mut core = Coordinator::new(config);
     let path = std::env::current_exe().unwrap().with_extension(format!("{}", std::process::id()));

@@ -34,6 +34,8 @@ pub struct GrcConfig {
     pub planning: RequestOptions,
     /// Soft expiry of its holds: how long an RM waits for the decision before it asks. `None`: each RM's default.
     pub hold_for: Option<Span>,
+    /// How long it remembers what has ended.
+    pub retention: Span,
     /// How it serves parent coordinators, if it has any.
     pub upward: Option<ParentSettings>,
     /// How it plans tasks.
@@ -64,6 +66,17 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
             Some(span)
         }
     };
+    let retention = match &message.retention {
+        None => limits::RETENTION_DEFAULT,
+        Some(wire) => {
+            let span = span_from_wire("retention", wire)?;
+            let (low, high) = (limits::RETENTION_MIN, limits::RETENTION_MAX);
+            if !(low..=high).contains(&span) {
+                return Err(InvalidField::new("retention", span, format!("{low} to {high}")));
+            }
+            span
+        }
+    };
     let name = CoordinatorName::parse("name", &message.name)?;
     let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
     let security = &daemon.security;
@@ -82,6 +95,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
             ..error
         })?,
         hold_for,
+        retention,
         upward,
         tasks: TaskSettings::parse(message.tasks.as_ref())?,
         quotas: UserQuotas::parse(message.quotas.as_ref())?,

@@ -74,6 +74,7 @@ fn main() {
                 name: CoordinatorName::composed("grc"),
                 tag: "t".to_owned(),
                 hold_for: None,
+                forgets: None,
             });
             for number in 0..live {
                 reserve(&mut core, number);

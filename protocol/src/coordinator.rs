@@ -28,7 +28,8 @@
 //! said yes, the transaction is decided and finished without another message. When one refuses, what was booked
 //! before it is ended.
 //!
-//! A confirmed reservation may be changed, one change at a time: see [`change`].
+//! A confirmed reservation may be changed, one change at a time: see [`change`]. What has ended is forgotten after a
+//! retention: see [`forgetting`].
 //!
 //! Left out: planning, which the shell does. Source: design.md "Two-phase reservation"; reliability.md
 //! "Protocol consequences".
@@ -39,6 +40,9 @@ mod change;
 mod change_tests;
 mod converse;
 mod details;
+mod forgetting;
+#[cfg(test)]
+mod forgetting_tests;
 mod giving_up;
 #[cfg(test)]
 mod giving_up_tests;
@@ -86,6 +90,8 @@ use coalloc_common::{
 
 use self::attempts::Attempts;
 pub use self::details::Details;
+pub use self::forgetting::ForgetPolicy;
+use self::forgetting::Forgetting;
 pub use self::giving_up::{GaveUpOn, GiveUpReply, NotGivenUp, OfWhat, Owed};
 pub use self::input::{
     CoordinatorEffect, CoordinatorInput, DisownReply, ParentInput, Repair, Reply,
@@ -127,6 +133,8 @@ pub struct CoordinatorConfig {
     /// The soft expiry of the coordinator's holds: after this long, an RM asks for the decision. `None` means
     /// each RM's own setting.
     pub hold_for: Option<Span>,
+    /// When what has ended is forgotten; `None`: never.
+    pub forgets: Option<ForgetPolicy>,
 }
 
 /// The state of one coordinator: its reservations and their transactions, what follows from them, and who
@@ -136,8 +144,8 @@ pub struct Coordinator {
     config: CoordinatorConfig,
     reservations: TrackedMap<ReservationId, Reservation>,
     by_request: BTreeMap<RequestId, ReservationId>,
-    /// In the order they were made.
-    order: Vec<ReservationId>,
+    /// In the order they were made, by the number of each that counts from 0.
+    order: BTreeMap<usize, ReservationId>,
     transactions: TrackedMap<TransactionId, Transaction>,
     /// How many attempts there were, and which are open.
     attempts: Attempts,
@@ -163,6 +171,8 @@ pub struct Coordinator {
     live: LiveReservations,
     /// How much each user may have reserved.
     quotas: ReservationQuotas,
+    /// What was forgotten, and when to look for more.
+    forgetting: Forgetting,
     /// Whether the disk has space for something new, and which Holds of parents were refused because it had
     /// none. Lost at a restart.
     room: DiskGate,
@@ -192,7 +202,7 @@ impl Coordinator {
             config,
             reservations: TrackedMap::default(),
             by_request: BTreeMap::new(),
-            order: Vec::new(),
+            order: BTreeMap::new(),
             transactions: TrackedMap::default(),
             attempts: Attempts::default(),
             promises: Promises::default(),
@@ -206,6 +216,7 @@ impl Coordinator {
             parents: ParentHolds::default(),
             live: LiveReservations::default(),
             quotas: ReservationQuotas::default(),
+            forgetting: Forgetting::default(),
             room: DiskGate::default(),
         }
     }
@@ -224,21 +235,24 @@ impl Coordinator {
 
     /// All reservations, in the order they were made.
     pub fn reservations(&self) -> impl DoubleEndedIterator<Item = &Reservation> {
-        self.order.iter().filter_map(|id| self.reservations.get(id))
+        self.order.values().filter_map(|id| self.reservations.get(id))
     }
 
-    /// The reservations from this place on, in the order they were made; empty beyond the last.
-    pub fn reservations_from(&self, place: usize) -> impl Iterator<Item = &Reservation> {
-        let order = self.order.get(place..).unwrap_or_default();
-        order.iter().filter_map(|id| self.reservations.get(id))
+    /// The reservations from this place on with their places, in the order they were made; empty beyond the last.
+    pub fn reservations_from(&self, place: usize) -> impl Iterator<Item = (usize, &Reservation)> {
+        let from = self.order.range(place..);
+        from.filter_map(|(place, id)| Some((*place, self.reservations.get(id)?)))
     }
 
-    /// The place of a reservation in the order in which they were made, counted from 0; `None` if there is no
-    /// such reservation. The id ends with the same place counted from 1.
+    /// The place of a reservation in the order in which they were made, counted from 0; `None` if there never was
+    /// such a reservation. One that is forgotten keeps its place. The id ends with the same place counted from 1.
     #[must_use]
     pub fn place_of(&self, id: &str) -> Option<usize> {
         let place = place_in(id)?;
-        self.order.get(place).filter(|known| known.as_str() == id).map(|_| place)
+        let was_made =
+            (place as u64) < self.order.len() as u64 + self.forgetting.count.reservations;
+        let is_same = self.order.get(&place).is_none_or(|known| known.as_str() == id);
+        (was_made && is_same).then_some(place)
     }
 
     /// The ticket of a request that is being planned right now.
@@ -401,6 +415,7 @@ impl Coordinator {
             self.conclude(&id, change::restarted(), now, out);
         }
         self.start_mending(now, out);
+        self.start_forgetting(now);
     }
 
     /// Why an undecided transaction ends at a restart.
@@ -476,8 +491,10 @@ impl Core for Coordinator {
             CoordinatorInput::Tick => {
                 self.on_tick(now, &mut out);
                 self.disown_due(now, &mut out);
+                self.forget_due(now, &mut out);
             }
         }
+        self.plan_to_forget(now);
         Unsynced::new(out.records, out.effects)
     }
 
@@ -499,7 +516,8 @@ impl Core for Coordinator {
 
     fn next_wake(&self) -> Option<BootTime> {
         let due = self.alarms.first().map(|(at, _)| *at);
-        due.into_iter().chain(self.next_mend()).chain(self.disowning.next_wake()).min()
+        let others = [self.next_mend(), self.disowning.next_wake(), self.forgetting.due()];
+        due.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     fn check_invariants(&self) -> Result<(), String> {

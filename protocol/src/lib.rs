@@ -30,6 +30,7 @@ pub mod digest;
 mod disk_gate;
 pub mod durable;
 pub mod message;
+mod oldest_open;
 pub mod participant;
 pub mod snapshot;
 mod tracked;

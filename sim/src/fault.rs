@@ -16,6 +16,7 @@
 
 mod accidents;
 pub mod corpus;
+mod retention;
 mod topology;
 mod workflows;
 mod workload;
@@ -227,11 +228,17 @@ fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), St
     }
     workload::users(world, kind);
     accidents::accidents(world);
-    to_rest(world, twins)
+    let weather = world.weather.clone();
+    let undecided = to_rest(world, twins)?;
+    if retention::is_for(seed) && !undecided {
+        retention::pass(world, weather)?;
+    }
+    Ok(())
 }
 
-/// Runs a world through its faults until it is at rest, and checks it there.
-fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
+/// Runs a world through its faults until it is at rest, and checks it there. Returns whether something may be left that
+/// nobody is able to decide.
+fn to_rest(world: &mut World, twins: bool) -> Result<bool, String> {
     while world.next_at().is_some_and(|at| at <= world.faults_us) {
         world.step()?;
     }
@@ -262,7 +269,8 @@ fn to_rest(world: &mut World, twins: bool) -> Result<(), String> {
     if !world.is_quiet() {
         return Err(format!("not at rest after late packets: {}", world.why_not_quiet()));
     }
-    world.check_rest().map_err(|error| format!("after the last packet: {error}"))
+    world.check_rest().map_err(|error| format!("after the last packet: {error}"))?;
+    Ok(undecided)
 }
 
 #[cfg(test)]

@@ -237,7 +237,12 @@ impl ScriptRunner {
         let [name, tag, options @ ..] = words else { return Err("NAME TAG".to_owned()) };
         let name = CoordinatorName::composed(*name);
         let hold_for = option(options, "hold_for").map(time).transpose()?;
-        self.world.add_grc(CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for })
+        self.world.add_grc(CoordinatorConfig {
+            name,
+            tag: (*tag).to_owned(),
+            hold_for,
+            forgets: None,
+        })
     }
 
     fn lower(&mut self, words: &[&str]) -> LineResult {
@@ -253,7 +258,8 @@ impl ScriptRunner {
             boot: String::new(),
         };
         let own = own.split(',').map(RmName::composed).collect();
-        let config = CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for: None };
+        let config =
+            CoordinatorConfig { name, tag: (*tag).to_owned(), hold_for: None, forgets: None };
         self.world.add_lower(config, above, own)
     }
 

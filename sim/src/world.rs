@@ -40,14 +40,14 @@ pub mod trouble;
 mod watchers;
 pub mod workflows;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::{CoordinatorName, Reason, ReservationId, RmName, Time, TransactionId};
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, MessageKind,
+    Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, ForgetPolicy, MessageKind,
 };
 use coalloc_protocol::message::{Delivery, Resolution};
 use coalloc_protocol::participant::{
@@ -219,6 +219,8 @@ pub struct World {
     pub trace: Trace,
     /// The counters of this run.
     pub counts: Counts,
+    /// What coordinators forget from their next start on, whatever their configuration says; `None`: as it says.
+    pub forgets_later: Rc<Cell<Option<ForgetPolicy>>>,
 }
 
 impl World {
@@ -262,6 +264,7 @@ impl World {
             watch: Watch::default(),
             trace,
             counts: Counts::default(),
+            forgets_later: Rc::default(),
         }
     }
 
@@ -277,7 +280,11 @@ impl World {
         // In the transcript, apostrophes distinguish two ledgers under one name.
         let twins = self.grcs.iter().filter(|grc| grc.name == config.name.as_str()).count();
         let name = format!("{}{}", config.name, "'".repeat(twins));
-        let make = move |_: &str| Coordinator::new(config.clone());
+        let later = Rc::clone(&self.forgets_later);
+        let make = move |_: &str| {
+            let forgets = later.get().or(config.forgets);
+            Coordinator::new(CoordinatorConfig { forgets, ..config.clone() })
+        };
         let every = self.snapshot_every();
         let node = Node::new(&name, make, |_| CoordinatorInput::Start).with_snapshots(every);
         self.grcs.push(node);

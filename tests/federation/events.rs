@@ -53,7 +53,12 @@ fn make(seed: u64) -> Result<World, String> {
         })?;
     }
     let name = CoordinatorName::composed("grc");
-    world.add_grc(CoordinatorConfig { name, tag: "t".to_owned(), hold_for: None })?;
+    world.add_grc(CoordinatorConfig {
+        name,
+        tag: "t".to_owned(),
+        hold_for: None,
+        forgets: None,
+    })?;
     world.clients.planning_us = 50_000;
     for number in 0..world.dice.between(3, 10) {
         let at_us = world.dice.between(0, 90) * SECOND;

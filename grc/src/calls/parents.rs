@@ -260,6 +260,9 @@ impl ResourceManager for ParentService {
         let order = order_from_wire(wire).map_err(|error| status::invalid(&error))?;
         // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.for_caller(&caller), order.clone());
+        let (txn, by) = (order.txn.clone(), order.coordinator.clone());
+        let heard = ParentInput::OldestOpen { txn, by, number: wire.oldest_open };
+        service.service.handle.tell_from(service.service.causer.clone(), heard.into());
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
         let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
         let answer = task.await.map_err(unknown)??;

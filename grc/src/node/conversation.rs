@@ -226,7 +226,7 @@ mod tests {
     /// A coordinator whose messages go to the returned receiver and to no RM.
     fn node(folder: &tempfile::TempDir) -> (Node, mpsc::Receiver<Sent>) {
         let name = coalloc_common::CoordinatorName::composed("grc");
-        let config = CoordinatorConfig { name, tag: "t".to_owned(), hold_for: None };
+        let config = CoordinatorConfig { name, tag: "t".to_owned(), hold_for: None, forgets: None };
         let (path, mut core) = (folder.path().join("grc.ledger"), Coordinator::new(config));
         let ledger = coalloc_net::node::open_ledger(&path, "grc", "grc", &mut core).unwrap();
         let (sender, sent) = mpsc::channel();

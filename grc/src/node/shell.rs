@@ -19,7 +19,7 @@ use coalloc_proto::v1;
 use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorConfig, CoordinatorEffect, CoordinatorInput, CoordinatorRecord,
-    ParentInput, Reply,
+    ForgetPolicy, ParentInput, Reply,
 };
 use coalloc_protocol::message::{Answer, Delivery, Message};
 use tokio::sync::mpsc;
@@ -51,6 +51,7 @@ pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
         name: config.name.clone(),
         tag: String::new(),
         hold_for: config.hold_for,
+        forgets: Some(ForgetPolicy { retention: config.retention, every: limits::FORGET_EVERY }),
     });
     coordinator.set_quotas(config.quotas.reservations.clone());
     if let Some(upward) = &config.upward {

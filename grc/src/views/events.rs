@@ -52,13 +52,13 @@ impl Events<Coordinator> for ReservationEvents {
     type Facts = Owners;
 
     fn needs_facts(record: &CoordinatorRecord) -> bool {
-        !matches!(subject(record), Subject::Ticket(..))
+        !matches!(subject(record), Subject::Ticket(..) | Subject::Nothing)
     }
 
     fn facts(records: &[Entry<CoordinatorRecord>], core: &Coordinator) -> Owners {
         let owner = |entry: &Entry<CoordinatorRecord>| {
             let (id, found, (aborted, given_up)) = match subject(&entry.record) {
-                Subject::Ticket(..) => return None,
+                Subject::Ticket(..) | Subject::Nothing => return None,
                 Subject::Reservation(id) => {
                     (id.to_string(), core.find(id.as_str())?, (false, false))
                 }
@@ -87,6 +87,7 @@ impl Events<Coordinator> for ReservationEvents {
             Subject::Ticket(id, ticket) => AttemptOwner::of(id, ticket),
             Subject::Reservation(id) => owners.get(id.as_str())?.clone(),
             Subject::Transaction(txn) => owners.get(txn.as_str())?.clone(),
+            Subject::Nothing => return None,
         };
         if !self.wants(&whose) {
             return None;
@@ -144,6 +145,8 @@ enum Subject<'a> {
     Ticket(&'a ReservationId, &'a Ticket),
     Reservation(&'a ReservationId),
     Transaction(&'a TransactionId),
+    /// No reservation that is still remembered.
+    Nothing,
 }
 
 const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
@@ -160,6 +163,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
+        CoordinatorRecord::Forgotten { .. } => Subject::Nothing,
         // A tombstone has no transaction of this coordinator, so it makes no event.
         CoordinatorRecord::ParentTombstone { txn, .. }
         | CoordinatorRecord::Prepared { txn, .. }
@@ -167,6 +171,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Mixed { txn, .. }
         | CoordinatorRecord::Split { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
+        | CoordinatorRecord::RetentionEnded { txn, .. }
         | CoordinatorRecord::Disowned { txn, .. }
         | CoordinatorRecord::DisownEnded { txn, .. }
         | CoordinatorRecord::Differs { txn, .. }
@@ -308,6 +313,12 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let new = Change::new(State::Terminating, format!("released by {by}"), *at);
             Change { txn: Some(txn), ..new.booked(*version) }
         }
+        CoordinatorRecord::RetentionEnded { txn, version, at } => {
+            let what = "long over: every resource manager is told to release it".into();
+            let new = Change::new(State::Terminating, what, *at);
+            Change { txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::Forgotten { at, .. } => Change::over("forgotten".into(), *at),
         CoordinatorRecord::Finished { txn, state, version, at } => {
             let what = match state {
                 _ if whose.given_up => "all other resource managers have ended it",

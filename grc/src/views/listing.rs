@@ -61,9 +61,9 @@ impl Slice {
     /// One slice: the reservations from the place `from` on that may be shown.
     fn copy(core: &Coordinator, from: usize, wanted: &ListFilter) -> Self {
         let mut copies = Vec::new();
-        for (looked, one) in core.reservations_from(from).enumerate() {
+        for (looked, (place, one)) in core.reservations_from(from).enumerate() {
             if looked == limits::LIST_SLICE_LOOKS || copies.len() == limits::LIST_SLICE_COPIES {
-                return Self { copies, next: Some(from + looked) };
+                return Self { copies, next: Some(place) };
             }
             if wanted.may_show(one) {
                 copies.push((one.clone(), core.hold_ends(one)));

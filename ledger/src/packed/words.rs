@@ -32,4 +32,5 @@ pub(super) static WORDS: &[&str] = &[
     "changes", "parent_transaction", "past_changes", "reports", "mending", "parent", "replacing",
     "disowning", "differing", "transactions", "all", "by_id", "old_candidate", "new_candidate",
     "parts", "attempt", "forgotten", "oldest_open", "replaced_by", "ledger", "number",
+    "retention_ended", "at_rest_since", "reservations", "tombstones",
 ];

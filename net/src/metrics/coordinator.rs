@@ -67,6 +67,8 @@ pub struct Grc {
     pub differences: LabelledMetric<Gauge, 2>,
     /// Ends of transactions for which an operator gave up on an RM, by RM.
     pub given_up: LabelledMetric<Counter, 1>,
+    /// Reservations that were forgotten.
+    pub forgotten: Counter,
     /// What an RM has not acknowledged, by RM and kind.
     pub owed: LabelledMetric<Gauge, 2>,
 }
@@ -178,6 +180,10 @@ pub fn grc() -> &'static Grc {
                 "differences",
                 "Bookings of the resource manager that differ from what this coordinator counts \
                  on, by kind",
+            ),
+            forgotten: room.counter(
+                "forgotten",
+                "Reservations forgotten: they ended longer ago than the retention",
             ),
             given_up: room.counters(
                 ["rm"],

@@ -88,6 +88,12 @@ impl Observed for CoordinatorRecord {
             | Self::ReplacedForParent { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
+            Self::Forgotten { reservations, .. } => {
+                grc.forgotten.inc_by(reservations.len() as u64);
+            }
+            Self::RetentionEnded { txn, .. } => {
+                open(txn, Some(false));
+            }
             Self::GaveUp { rm, .. } => {
                 grc.given_up.with([rm.as_str()]).inc();
             }
@@ -175,7 +181,11 @@ impl Observed for CoordinatorRecord {
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. } => {}
             // These belong to no request at all.
-            Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
+            Self::Disowned { .. }
+            | Self::DisownEnded { .. }
+            | Self::Differs { .. }
+            | Self::Forgotten { .. } => {}
+            Self::RetentionEnded { txn, .. } => traces::synced_of(txn, "retention_ended", sync),
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),

@@ -56,6 +56,12 @@ impl Coordinator {
     pub(super) fn note_rest_after(&mut self, record: &CoordinatorRecord) {
         for id in self.reservations_of(record) {
             self.note_rest(&id);
+            if self.is_at_rest(&id)
+                && let Some(known) = self.reservations.get_mut(&id)
+            {
+                known.at_rest_since = Some(record.at().wall);
+                self.stir();
+            }
         }
     }
 
@@ -75,14 +81,16 @@ impl Coordinator {
         self.attempts_of(id).filter_map(|(txn, _)| Some(txn.counted()?.1)).min()
     }
 
-    /// Is nothing of a reservation under way, at any RM?
-    fn is_at_rest(&self, id: &ReservationId) -> bool {
+    /// Is nothing of a reservation under way, at any RM, but the Release of what is long over? An RM that has forgotten
+    /// a booking answers that Release as one that has it.
+    pub(super) fn is_at_rest(&self, id: &ReservationId) -> bool {
         let Some(known) = self.reservations.get(id) else { return true };
         let stands = known.transaction.as_ref().and_then(|txn| self.transactions.get(txn));
-        known.is_definite()
-            && !self.has_unfinished(id)
-            && !self.mendings.open.contains_key(id)
-            && stands.is_none_or(super::transaction::Transaction::is_done)
+        known.retention_ended
+            || known.is_definite()
+                && !self.has_unfinished(id)
+                && !self.mendings.open.contains_key(id)
+                && stands.is_none_or(super::transaction::Transaction::is_done)
     }
 
     /// The reservations that a record may bring to rest, or out of it.
@@ -104,11 +112,13 @@ impl Coordinator {
             | CoordinatorRecord::Finished { txn, .. }
             | CoordinatorRecord::Settled { txn, .. }
             | CoordinatorRecord::Prepared { txn, .. }
+            | CoordinatorRecord::RetentionEnded { txn, .. }
             | CoordinatorRecord::GaveUp { txn, .. } => (None, Some(txn)),
             CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Differs { .. }
             | CoordinatorRecord::Reported { .. }
+            | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::ParentTombstone { .. } => (None, None),
         };
         let mut all: BTreeSet<ReservationId> = id.cloned().into_iter().collect();
@@ -139,6 +149,7 @@ impl Coordinator {
     /// Checks that exactly the reservations that are not at rest have open attempts.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         let opened: u64 = self.reservations.values().map(|known| u64::from(known.opened)).sum();
+        let opened = opened + self.forgetting.count.attempts;
         if opened != self.attempts.opened {
             let counted = self.attempts.opened;
             return Err(format!("I12: {opened} attempts were opened, but {counted} are counted"));

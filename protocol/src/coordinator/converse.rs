@@ -152,8 +152,13 @@ impl Coordinator {
         self.attempt(&id, first, now, out);
     }
 
-    fn next_id(&self) -> ReservationId {
-        let number = self.order.len() + 1;
+    /// The id of the next reservation. What is forgotten keeps its number.
+    pub(super) fn next_id(&self) -> ReservationId {
+        let forgotten = match planted::is(Bug::NumberReused) {
+            true => 0,
+            false => self.forgetting.count.reservations,
+        };
+        let number = self.order.len() as u64 + forgotten + 1;
         ReservationId::composed(match planted::is(Bug::IdReused) {
             true => format!("{}-{number}", self.config.name),
             false => format!("{}-{}-{number}", self.config.name, self.config.tag),

@@ -80,6 +80,12 @@ impl From<ConversationInput> for CoordinatorInput {
     }
 }
 
+impl From<ParentInput> for CoordinatorInput {
+    fn from(input: ParentInput) -> Self {
+        Self::Parent(input)
+    }
+}
+
 /// What a parent coordinator sends, except for a Hold, which opens a [conversation](crate::conversation).
 #[derive(Debug, Clone)]
 pub enum ParentInput {
@@ -93,6 +99,15 @@ pub enum ParentInput {
         kind: MessageKind,
         /// The caller that waits for the answer.
         token: Token<ParentReply>,
+    },
+    /// What a parent says with a Hold. Passed in before the Hold itself.
+    OldestOpen {
+        /// The parent's transaction of the Hold.
+        txn: TransactionId,
+        /// The parent.
+        by: CoordinatorName,
+        /// All of its attempts with lower numbers are at rest; 0 if it does not say.
+        number: u64,
     },
     /// The outcome of a [`CoordinatorEffect::AskParent`].
     Resolved {

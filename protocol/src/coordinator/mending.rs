@@ -424,6 +424,7 @@ impl Coordinator {
                 old.transaction = Some(txn.clone());
                 old.candidate = Some(booked);
                 self.transaction_mut(txn)?.reservation = old_id.clone();
+                self.forgetting.note_foreign(old_id.clone(), txn.clone());
                 self.supersede_all(id);
                 self.supersede_all(&old_id);
                 self.fold_servers(&old_id, txn)

@@ -122,6 +122,7 @@ impl Coordinator {
             ParentInput::End { txn, by, kind, token } => {
                 self.parent_end(&txn, by, kind, token, now, out)
             }
+            ParentInput::OldestOpen { txn, by, number } => self.hear_oldest_open(&txn, &by, number),
             ParentInput::Resolved { txn, resolution } => {
                 self.parent_resolved(&txn, resolution, now, out)
             }
@@ -162,8 +163,7 @@ impl Coordinator {
             }
             None => outcome.map(|candidates| self.with_parties_for_parent(&order, candidates)),
         };
-        let id = format!("{}-{}-{}", self.config.name, self.config.tag, self.order.len() + 1);
-        let id = ReservationId::composed(id);
+        let id = self.next_id();
         let record =
             CoordinatorRecord::ParentHoldOpened { reservation: id.clone(), order, at: now };
         self.record(record, out);
@@ -199,6 +199,13 @@ impl Coordinator {
                 }
             };
         }
+        if let Some(open) = self.forgetting.oldest_open.after(&order.txn) {
+            let text = format!(
+                "{} was decided long ago: the oldest open attempt of its coordinator is number {open}",
+                order.txn
+            );
+            return answered(Answer::Refused(Refusal::new(Reason::Aborted, text)));
+        }
         let is_served = self.parents.config.coordinators.contains(&order.coordinator);
         if is_served { None } else { answered(Answer::Denied) }
     }
@@ -222,7 +229,8 @@ impl Coordinator {
             return out.effects.push(waiter.answer(Answer::Denied));
         }
         let Some((_, id)) = known.and_then(|entry| entry.order.clone()) else {
-            if known.is_none() {
+            // What is forgotten needs no tombstone.
+            if known.is_none() && self.forgetting.oldest_open.after(txn).is_none() {
                 let record = CoordinatorRecord::ParentTombstone {
                     txn: txn.clone(),
                     coordinator: by,
@@ -469,7 +477,7 @@ impl Coordinator {
         let mut reservation = Reservation::new(id.clone(), ticket, String::new(), at.wall);
         reservation.parent_transaction = Some(order.txn.clone());
         self.reservations.insert(id.clone(), reservation);
-        self.order.push(id.clone());
+        self.fold_place(id)?;
         let entry = ParentEntry {
             coordinator: order.coordinator.clone(),
             order: Some((order.clone(), id.clone())),

@@ -66,6 +66,13 @@ impl Promises {
         }
     }
 
+    /// A transaction is forgotten, and with it how it differed anywhere.
+    pub(super) fn forget(&mut self, txn: &TransactionId) {
+        let of = |(rm, all): (&RmName, &BTreeMap<_, _>)| all.contains_key(txn).then(|| rm.clone());
+        let rms: Vec<RmName> = self.differing.iter().filter_map(of).collect();
+        rms.iter().for_each(|rm| self.note(rm, txn, None));
+    }
+
     fn leave(&mut self, id: &ReservationId) {
         let Some(ReservationPromises { txn, parts, above }) = self.of.remove(id) else { return };
         for (rm, part) in parts {
@@ -125,7 +132,8 @@ impl Coordinator {
         let id = match record {
             CoordinatorRecord::Finished { txn, .. }
             | CoordinatorRecord::Mixed { txn, .. }
-            | CoordinatorRecord::Releasing { txn, .. } => {
+            | CoordinatorRecord::Releasing { txn, .. }
+            | CoordinatorRecord::RetentionEnded { txn, .. } => {
                 self.transactions.get(txn).map(|txn| txn.reservation.clone())
             }
             CoordinatorRecord::ReplacedForParent { reservation, .. } => Some(reservation.clone()),

@@ -324,6 +324,29 @@ pub enum CoordinatorRecord {
         /// When the operator gave up on it.
         at: Now,
     },
+    /// The windows of a booked reservation, and the retention after them, are over. Its RMs are told to release it.
+    RetentionEnded {
+        /// The reservation's current transaction.
+        txn: TransactionId,
+        /// The booked version after this record, for readers of the log.
+        version: u32,
+        /// When it was noticed.
+        at: Now,
+    },
+    /// What has ended for good is forgotten, see [`forgetting`](super::forgetting).
+    Forgotten {
+        /// By ledger of a parent coordinator: all of its attempts with lower numbers are at rest.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+        oldest_open: BTreeMap<String, u64>,
+        /// The reservations that are forgotten.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        reservations: Vec<ReservationId>,
+        /// Transactions of parents that are forgotten, and that never held anything here.
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        tombstones: Vec<TransactionId>,
+        /// When they were forgotten.
+        at: Now,
+    },
     /// No attempt at a reservation succeeded, and no further one will be made.
     Concluded {
         /// The reservation that has failed.
@@ -347,6 +370,36 @@ pub(super) enum RecordSubject<'a> {
 }
 
 impl CoordinatorRecord {
+    /// When the record was made.
+    pub(super) const fn at(&self) -> Now {
+        match self {
+            Self::Refused { at, .. }
+            | Self::Opened { at, .. }
+            | Self::Intent { at, .. }
+            | Self::Decided { at, .. }
+            | Self::Mixed { at, .. }
+            | Self::Split { at, .. }
+            | Self::Releasing { at, .. }
+            | Self::ChangeOpened { at, .. }
+            | Self::ChangeRefused { at, .. }
+            | Self::Reported { at, .. }
+            | Self::Finished { at, .. }
+            | Self::ParentHoldOpened { at, .. }
+            | Self::Prepared { at, .. }
+            | Self::ParentTombstone { at, .. }
+            | Self::ReplacedForParent { at, .. }
+            | Self::Superseded { at, .. }
+            | Self::Settled { at, .. }
+            | Self::Disowned { at, .. }
+            | Self::DisownEnded { at, .. }
+            | Self::Differs { at, .. }
+            | Self::GaveUp { at, .. }
+            | Self::RetentionEnded { at, .. }
+            | Self::Forgotten { at, .. }
+            | Self::Concluded { at, .. } => *at,
+        }
+    }
+
     /// The reservation whose state or content the record may change; `None` if it changes none of a user's.
     pub(super) const fn subject(&self) -> Option<RecordSubject<'_>> {
         match self {
@@ -362,6 +415,7 @@ impl CoordinatorRecord {
             | Self::Releasing { txn, .. }
             | Self::Finished { txn, .. }
             | Self::Settled { txn, .. }
+            | Self::RetentionEnded { txn, .. }
             | Self::DisownEnded { txn, .. }
             | Self::GaveUp { txn, .. } => Some(RecordSubject::Transaction(txn)),
             Self::Reported { .. }
@@ -370,6 +424,7 @@ impl CoordinatorRecord {
             | Self::ParentTombstone { .. }
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. }
+            | Self::Forgotten { .. }
             | Self::Disowned { .. }
             | Self::Differs { .. } => None,
         }
@@ -419,7 +474,8 @@ impl Coordinator {
             CoordinatorRecord::ChangeOpened { ticket, version, .. } => {
                 of(&ticket.reservation).inspect(|known| *version = known.booked_version());
             }
-            CoordinatorRecord::Releasing { txn, version, .. } => {
+            CoordinatorRecord::Releasing { txn, version, .. }
+            | CoordinatorRecord::RetentionEnded { txn, version, .. } => {
                 of_txn(txn).inspect(|known| *version = known.booked_version());
             }
             CoordinatorRecord::Refused { .. }
@@ -429,6 +485,7 @@ impl Coordinator {
             | CoordinatorRecord::ParentTombstone { .. }
             | CoordinatorRecord::ReplacedForParent { .. }
             | CoordinatorRecord::Superseded { .. }
+            | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::Mixed { .. } => {}
         }

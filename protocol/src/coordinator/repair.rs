@@ -78,7 +78,7 @@ impl Disowning {
         self.all.restore(place, Sending::new()).is_none()
     }
 
-    fn remove(&mut self, place: &ReleaseTargets) -> Option<Sending> {
+    pub(super) fn remove(&mut self, place: &ReleaseTargets) -> Option<Sending> {
         let sending = self.all.remove(place)?;
         self.due.remove(&(sending.send_at, place.clone()));
         Some(sending)

@@ -137,6 +137,12 @@ pub struct Reservation {
     /// being committed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub servers: ServersByRm,
+    /// Since when nothing of it is under way. `None` before that, and in what was stored by earlier releases.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) at_rest_since: Option<Time>,
+    /// It was booked until its retention ended. From then on it is released and forgotten.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(super) retention_ended: bool,
 }
 
 impl Reservation {
@@ -164,6 +170,8 @@ impl Reservation {
             parent_transaction: None,
             given_up: Vec::new(),
             servers: ServersByRm::new(),
+            at_rest_since: None,
+            retention_ended: false,
         }
     }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use coalloc_common::{ReservationId, RmName, TransactionId};
 use serde::{Deserialize, Serialize};
 
+use super::forgetting::ForgottenCount;
 use super::mending::Mending;
 use super::parent::ParentEntry;
 use super::record::Differs;
@@ -65,6 +66,16 @@ enum Part {
         rm: RmName,
         txn: TransactionId,
     },
+    /// How much was forgotten so far.
+    Forgotten {
+        reservations: u64,
+        attempts: u64,
+    },
+    /// What is known to be at rest of a parent coordinator's ledger.
+    OldestOpen {
+        ledger: String,
+        number: u64,
+    },
     /// How the bookings of an RM differed when they were compared last.
     Differing {
         rm: RmName,
@@ -98,6 +109,8 @@ impl Snapshot for Coordinator {
             + self.parents.replacing.changed()
             + self.disowning.all.changed()
             + self.promises.differing.changed()
+            + self.forgetting.oldest_open.on_record.changed()
+            + usize::from(self.forgetting.count != self.forgetting.count_in_snapshot)
     }
 
     fn take_changed(&mut self) -> Vec<ChangedPart<CoordinatorPart>> {
@@ -159,6 +172,18 @@ impl Snapshot for Coordinator {
             |rm| format!("differing {rm}"),
             |rm, transactions| Part::Differing { rm, transactions: transactions.clone() },
         );
+        take(
+            &mut all,
+            &mut self.forgetting.oldest_open.on_record,
+            |ledger| format!("oldest open {ledger}"),
+            |ledger, number| Part::OldestOpen { ledger, number: *number },
+        );
+        if self.forgetting.count != self.forgetting.count_in_snapshot {
+            self.forgetting.count_in_snapshot = self.forgetting.count;
+            let ForgottenCount { reservations, attempts } = self.forgetting.count;
+            let part = Some(CoordinatorPart(Part::Forgotten { reservations, attempts }));
+            all.push(ChangedPart { key: "forgotten".to_owned(), part });
+        }
         all
     }
 
@@ -183,6 +208,15 @@ impl Snapshot for Coordinator {
             Part::Parent { txn, entry } => self.parents.entries.restore(txn, *entry).is_none(),
             Part::Replacing { old, new } => self.parents.replacing.restore(old, new).is_none(),
             Part::Disowning { rm, txn } => self.disowning.restore((rm, txn)),
+            Part::Forgotten { reservations, attempts } => {
+                let is_new = self.forgetting.count == ForgottenCount::default();
+                self.forgetting.count = ForgottenCount { reservations, attempts };
+                self.forgetting.count_in_snapshot = self.forgetting.count;
+                is_new
+            }
+            Part::OldestOpen { ledger, number } => {
+                self.forgetting.oldest_open.on_record.restore(ledger, number).is_none()
+            }
             Part::Differing { rm, transactions } => {
                 self.promises.differing.restore(rm, transactions).is_none()
             }
@@ -192,17 +226,25 @@ impl Snapshot for Coordinator {
 
     fn restored(&mut self, _records: u64) -> Result<(), ReplayError> {
         self.attempts.opened =
-            self.reservations.values().map(|known| u64::from(known.opened)).sum();
+            self.reservations.values().map(|known| u64::from(known.opened)).sum::<u64>()
+                + self.forgetting.count.attempts;
         let unplaced = |id: &ReservationId| ReplayError(format!("{id} has no number"));
         let place = |id: &ReservationId| place_in(id.as_str()).ok_or_else(|| unplaced(id));
         let ids = self.reservations.keys().map(|id| Ok((place(id)?, id.clone())));
-        let mut order = ids.collect::<Result<Vec<_>, ReplayError>>()?;
-        order.sort_unstable();
-        self.order = order.into_iter().map(|(_, id)| id).collect();
+        self.order = ids.collect::<Result<BTreeMap<_, _>, ReplayError>>()?;
         let own = self.reservations.values().filter(|known| known.parent_transaction.is_none());
         self.by_request =
             own.map(|known| (known.ticket.request.clone(), known.id.clone())).collect();
-        for id in self.order.clone() {
+        let foreign = self.transactions.iter().filter(|(txn, known)| {
+            let named = txn.as_str().rsplit_once('/').map(|(id, _)| id);
+            named != Some(known.reservation.as_str())
+        });
+        let foreign = foreign.map(|(txn, known)| (known.reservation.clone(), txn.clone()));
+        for (id, txn) in foreign.collect::<Vec<_>>() {
+            self.forgetting.note_foreign(id, txn);
+        }
+        self.stir();
+        for id in self.order.clone().into_values() {
             self.recount(&id);
             self.note_rest(&id);
             if let Some(known) = self.reservations.get(&id) {

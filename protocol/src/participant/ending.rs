@@ -191,7 +191,7 @@ impl Participant {
             Some(entry) => Gate::Known(entry),
             None if !self.config.coordinators.contains(by) => Gate::Denied,
             None if !txn.is_of(by) && !planted::is(Bug::AnybodysId) => Gate::Denied,
-            None if self.oldest_open_after(txn).is_some() => Gate::Forgotten,
+            None if self.forgetting.oldest_open.after(txn).is_some() => Gate::Forgotten,
             None => Gate::Unknown,
         }
     }

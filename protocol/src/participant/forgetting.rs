@@ -22,20 +22,17 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use coalloc_common::planted::{self, Bug};
-use coalloc_common::{BootTime, CoordinatorName, Now, Reason, Refusal, TransactionId, limits};
+use coalloc_common::{BootTime, Now, Reason, Refusal, TransactionId, limits};
 
 use super::{Entry, Participant, ParticipantRecord, Phase, TransactionEnd};
 use crate::core::ReplayError;
 use crate::message::HoldOrder;
-use crate::tracked::TrackedMap;
+use crate::oldest_open::OldestOpen;
 
 /// What is known to be at rest, and where the next look for what can be forgotten begins.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Forgetting {
-    /// By ledger of a coordinator: all attempts with lower numbers are at rest, as it is on record.
-    pub(super) oldest_open: TrackedMap<String, u64>,
-    /// What each coordinator has said last: its ledger, and the number. Lost at a restart.
-    heard: BTreeMap<CoordinatorName, (String, u64)>,
+    pub(super) oldest_open: OldestOpen,
     /// When to look next, and after which transaction; `None` when nothing was heard since the last look. Lost at a
     /// restart.
     next: Option<(BootTime, Option<TransactionId>)>,
@@ -53,32 +50,18 @@ impl Participant {
     pub(super) fn hear_oldest_open(&mut self, order: &HoldOrder, oldest_open: u64, now: Now) {
         let HoldOrder { txn, coordinator, .. } = order;
         let is_own = txn.is_of(coordinator) && self.config.coordinators.contains(coordinator);
-        let Some((ledger, attempt)) = txn.counted().filter(|_| is_own) else { return };
-        // The attempt of the Hold itself was open when the Hold was sent.
-        if oldest_open == 0 || oldest_open > attempt {
+        if !is_own || !self.forgetting.oldest_open.hear(txn, coordinator, oldest_open) {
             return;
         }
-        let heard = self.forgetting.heard.get(coordinator);
-        if heard.is_some_and(|(of, known)| of == ledger && *known >= oldest_open) {
-            return;
-        }
-        let heard = (ledger.to_owned(), oldest_open);
-        self.forgetting.heard.insert(coordinator.clone(), heard);
         if self.forgetting.next.is_none() {
             let due = now.boot.saturating_add(self.config.policy.forget_every);
             self.forgetting.next = Some((due, None));
         }
     }
 
-    /// The oldest open attempt that is on record for the ledger of a transaction, if it lies after the transaction.
-    pub(super) fn oldest_open_after(&self, txn: &TransactionId) -> Option<u64> {
-        let (ledger, attempt) = txn.counted()?;
-        self.forgetting.oldest_open.get(ledger).copied().filter(|open| attempt < *open)
-    }
-
     /// Why a Hold is refused that is unknown here although its coordinator has done with it; `None` if it has not.
     pub(super) fn refusal_of_forgotten(&self, txn: &TransactionId) -> Option<Refusal> {
-        let open = self.oldest_open_after(txn)?;
+        let open = self.forgetting.oldest_open.after(txn)?;
         let detail = format!(
             "{txn} was decided long ago: the oldest open attempt of its coordinator is number {open}"
         );
@@ -121,10 +104,7 @@ impl Participant {
 
     /// By which ledger's number a transaction may be forgotten; `None` if it may not.
     fn may_forget(&self, txn: &TransactionId, entry: &Entry) -> Option<(String, u64)> {
-        let (ledger, attempt) = txn.counted()?;
-        let heard = self.forgetting.heard.get(&entry.coordinator);
-        let heard = heard.filter(|(of, _)| of == ledger).map(|(_, number)| *number);
-        let number = heard.max(self.forgetting.oldest_open.get(ledger).copied());
+        let (ledger, attempt, number) = self.forgetting.oldest_open.of(txn, &entry.coordinator)?;
         let early = planted::is(Bug::TombstoneForgotten);
         let number = number.or_else(|| early.then_some(0))?;
         let ended = match &entry.phase {
@@ -134,7 +114,7 @@ impl Participant {
             Phase::Ended(_) => true,
         };
         let may = ended && entry.kept.is_empty() && (attempt < number || early);
-        may.then(|| (ledger.to_owned(), number))
+        may.then_some((ledger, number))
     }
 
     /// Does the version live that has replaced this one?
@@ -157,11 +137,7 @@ impl Participant {
                 return Err(ReplayError(format!("{txn} is forgotten but has not ended")));
             }
         }
-        for (ledger, number) in oldest_open {
-            if self.forgetting.oldest_open.get(ledger).is_none_or(|known| known < number) {
-                self.forgetting.oldest_open.insert(ledger.clone(), *number);
-            }
-        }
+        self.forgetting.oldest_open.fold(oldest_open);
         for txn in transactions {
             self.entries.remove(txn);
         }

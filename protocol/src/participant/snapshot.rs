@@ -46,7 +46,7 @@ impl Snapshot for Participant {
 
     fn changed(&self) -> usize {
         self.entries.changed()
-            + self.forgetting.oldest_open.changed()
+            + self.forgetting.oldest_open.on_record.changed()
             + usize::from(self.boot != self.boot_in_snapshot)
     }
 
@@ -57,11 +57,14 @@ impl Snapshot for Participant {
             let part = self.boot.clone().map(|boot| ParticipantPart::Boot { boot });
             changed.push(ChangedPart { key: "boot".to_owned(), part });
         }
-        changed.extend(self.forgetting.oldest_open.take_changed().map(|(ledger, number)| {
-            let key = format!("oldest open {ledger}");
-            let part = number.map(|number| ParticipantPart::OldestOpen { ledger, number: *number });
-            ChangedPart { key, part }
-        }));
+        changed.extend(self.forgetting.oldest_open.on_record.take_changed().map(
+            |(ledger, number)| {
+                let key = format!("oldest open {ledger}");
+                let part =
+                    number.map(|number| ParticipantPart::OldestOpen { ledger, number: *number });
+                ChangedPart { key, part }
+            },
+        ));
         changed.extend(self.entries.take_changed().map(|(txn, entry)| ChangedPart {
             key: format!("entry {txn}"),
             part: entry.map(|entry| ParticipantPart::Entry { txn, entry: Box::new(entry.clone()) }),
@@ -76,7 +79,7 @@ impl Snapshot for Participant {
                 self.boot_in_snapshot.clone_from(&self.boot);
             }
             ParticipantPart::OldestOpen { ledger, number } => {
-                if self.forgetting.oldest_open.restore(ledger.clone(), number).is_some() {
+                if self.forgetting.oldest_open.on_record.restore(ledger.clone(), number).is_some() {
                     return Err(ReplayError(format!("{ledger} is there twice")));
                 }
             }

@@ -598,8 +598,12 @@ fn coordinators(
     by_name: &mut BTreeMap<RmName, Member>,
 ) -> Vec<Grc> {
     let core = |name: &CoordinatorName| {
-        let config =
-            CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
+        let config = CoordinatorConfig {
+            name: name.clone(),
+            tag: "sim".to_owned(),
+            hold_for: None,
+            forgets: None,
+        };
         Coordinator::new(config)
     };
     let grc = |name: &CoordinatorName, members, topology: &Arc<Topology>, shown| {

@@ -118,7 +118,12 @@ pub const ONE_WAY: Scenario = Scenario {
 
 impl Scenario {
     pub(super) fn coordinator() -> CoordinatorConfig {
-        CoordinatorConfig { name: coordinator_name(), tag: TAG.to_owned(), hold_for: None }
+        CoordinatorConfig {
+            name: coordinator_name(),
+            tag: TAG.to_owned(),
+            hold_for: None,
+            forgets: None,
+        }
     }
 
     pub(super) fn participant(&self, rm: usize) -> ParticipantConfig {

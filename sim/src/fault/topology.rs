@@ -11,6 +11,7 @@ use coalloc_protocol::participant::{
     CoordinatorQuotas, HoldPolicy, HoldQuota, HoldQuotas, ParticipantConfig, SiteServers,
 };
 
+use super::retention;
 use crate::world::World;
 use crate::world::meddling::MEDDLER;
 use crate::world::rogue::Rogue;
@@ -85,7 +86,7 @@ fn how_many(world: &mut World) -> u64 {
 
 fn coordinator(world: &mut World, name: CoordinatorName, tag: u64) -> CoordinatorConfig {
     let hold_for = world.dice.per_mille(400).then(|| Span::from_secs(5));
-    CoordinatorConfig { name, tag: tag.to_string(), hold_for }
+    CoordinatorConfig { name, tag: tag.to_string(), hold_for, forgets: None }
 }
 
 /// Adds coordinators side by side. Returns true when two of them, with different ledgers, have the same name
@@ -158,6 +159,7 @@ pub(super) fn tree(world: &mut World) -> Result<(), String> {
         let boot = String::new();
         let above = ParentConfig { coordinators: with_meddler(&above), soft, hard, boot };
         let config = coordinator(world, name, 1);
+        let config = CoordinatorConfig { forgets: Some(retention::of_child()), ..config };
         world.add_lower(config, above, own.clone())?;
         world.served.insert(world.grcs.len() - 1, own);
     }

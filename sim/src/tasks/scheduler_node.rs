@@ -21,8 +21,12 @@ impl SchedulerNode {
     pub(super) fn all(net: &Net, settings: &TasksSettings) -> Vec<Self> {
         let office = |name: &str| {
             let name = CoordinatorName::composed(name);
-            let config =
-                CoordinatorConfig { name: name.clone(), tag: "sim".to_owned(), hold_for: None };
+            let config = CoordinatorConfig {
+                name: name.clone(),
+                tag: "sim".to_owned(),
+                hold_for: None,
+                forgets: None,
+            };
             Self { name, core: Coordinator::new(config), wakes: None }
         };
         match settings.planning.schedulers {

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::planted::{self, Bug};
-use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
+use coalloc_common::{Reason, ReservationId, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::Core;
 use coalloc_protocol::coordinator::{CoordinatorRecord, Reservation, State};
 use coalloc_protocol::message::{Answer, Cause, Decision, Message};
@@ -55,6 +55,12 @@ pub struct Watch {
     /// may hold them, and then asks for the outcome. Nobody asks about a one-way booking, so one-way bookings
     /// are not exempt.
     unwritten: BTreeSet<(usize, TransactionId)>,
+    /// The reservations that each coordinator has forgotten.
+    pub(super) forgotten_by_grc: BTreeSet<(usize, ReservationId)>,
+    /// The parent's transaction of each reservation for a parent, by child coordinator.
+    for_parent: BTreeMap<(usize, ReservationId), TransactionId>,
+    /// Transactions of parents that each child coordinator has forgotten.
+    pub(super) forgotten_for_parent: BTreeSet<(usize, TransactionId)>,
     /// What each RM has forgotten.
     pub(super) forgotten: BTreeSet<(usize, TransactionId)>,
     pub(super) asking: QuestionLog,
@@ -198,6 +204,8 @@ impl World {
                 }
                 CoordinatorRecord::ParentHoldOpened { reservation, order, .. } => {
                     watch.exempt.note_parent(reservation, &order.txn);
+                    let place = (index, reservation.clone());
+                    watch.for_parent.insert(place, order.txn.clone());
                 }
                 CoordinatorRecord::Mixed { txn, .. } => {
                     if watch.replaces.contains_key(txn) {
@@ -210,8 +218,19 @@ impl World {
                     self.counts.split += 1;
                     watch.split.insert(txn.clone());
                 }
-                CoordinatorRecord::Releasing { txn, .. } => {
+                CoordinatorRecord::Releasing { txn, .. }
+                | CoordinatorRecord::RetentionEnded { txn, .. } => {
+                    let ended = matches!(record, CoordinatorRecord::RetentionEnded { .. });
+                    self.counts.retentions_ended += u64::from(ended);
                     watch.releasing.insert(txn.clone());
+                }
+                CoordinatorRecord::Forgotten { reservations, tombstones, .. } => {
+                    self.counts.reservations_forgotten += reservations.len() as u64;
+                    let all = reservations.iter().map(|id| (index, id.clone()));
+                    watch.forgotten_by_grc.extend(all.clone());
+                    let held = all.filter_map(|place| watch.for_parent.get(&place).cloned());
+                    let all = held.chain(tombstones.iter().cloned());
+                    watch.forgotten_for_parent.extend(all.map(|txn| (index, txn)));
                 }
                 CoordinatorRecord::Finished { txn, .. } => {
                     watch.finished.insert(txn.clone());

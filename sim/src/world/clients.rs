@@ -424,9 +424,15 @@ impl World {
     }
 
     /// Was the reservation, as its user knows it, lost with a disk (F11)?
+    /// Is it possible that the coordinator does not know the demand's reservation any more?
     fn is_lost(&self, demand: usize) -> bool {
-        let id = self.known_id(demand);
-        id.is_some_and(|id| self.watch.exempt.is_lost(id.as_str()))
+        let grc = self.clients.demands[demand].grc;
+        self.known_id(demand).is_some_and(|id| self.is_gone(grc, &id))
+    }
+
+    pub(super) fn is_gone(&self, grc: usize, id: &ReservationId) -> bool {
+        let forgotten = self.watch.forgotten_by_grc.contains(&(grc, id.clone()));
+        forgotten || self.watch.exempt.is_lost(id.as_str())
     }
 
     /// Takes over an outcome without any promise behind it. The user waits for nothing more.

@@ -211,6 +211,12 @@ counts! {
     over_quota: "holds refused for a quota",
     /// Transactions that resource managers forgot, because their coordinator had done with them.
     at_rest: "transactions forgotten",
+    /// Reservations that coordinators forgot.
+    reservations_forgotten: "reservations forgotten",
+    /// Booked reservations that coordinators released because their retention was over.
+    retentions_ended: "retentions that ended",
+    /// Worlds that went on until everything was forgotten.
+    hours_later: "worlds in which all is forgotten",
     /// Holds of such transactions that arrived after that.
     late_holds: "holds of forgotten transactions refused",
     /// Damaged records, each of which stopped a start (I15).

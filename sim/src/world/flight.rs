@@ -143,11 +143,11 @@ impl World {
                 });
                 self.begin(to)
             }
-            (Address::Grc(index), Packet::Message { call, txn, message, .. }) => {
+            (Address::Grc(index), Packet::Message { call, txn, message, oldest_open }) => {
                 if let Err(denial) = self.judge_message(from, to, &message) {
                     return Err(format!("I21: {} denies its parent: {denial}", self.name(to)));
                 }
-                self.heard_from_parent(index, call, txn, message)
+                self.heard_from_parent(index, call, txn, message, oldest_open)
             }
             (Address::Grc(index), Packet::Ask { ask, txn }) => {
                 let name = RmName::composed(self.name(from));

@@ -140,6 +140,12 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
             format!("{reservation} is superseded, says its parent")
         }
         CoordinatorRecord::Settled { txn, .. } => format!("settled {txn}"),
+        CoordinatorRecord::RetentionEnded { txn, .. } => format!("retention of {txn} ended"),
+        CoordinatorRecord::Forgotten { reservations, tombstones, .. } => {
+            let all = reservations.iter().map(ToString::to_string);
+            let all: Vec<String> = all.chain(tombstones.iter().map(ToString::to_string)).collect();
+            format!("forgotten: {}", all.join(" "))
+        }
         CoordinatorRecord::Disowned { txn, rm, by, .. } => {
             format!("{txn} at {rm} belongs to nobody, says {by}")
         }

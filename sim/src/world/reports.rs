@@ -200,7 +200,7 @@ impl World {
     ) -> Result<(), String> {
         self.say_user(demand, false, &print::report_end(end));
         let id = self.known_id(demand).ok_or("a report of no reservation is answered")?;
-        let lost = self.watch.exempt.is_lost(id.as_str());
+        let lost = self.is_gone(grc, &id);
         let known = &mut self.clients.demands[demand].reports[report];
         match end {
             ReportEnd::Recorded(number) => {
@@ -232,6 +232,9 @@ impl World {
         let known = &self.clients.demands[demand];
         let Some(id) = self.known_id(demand) else { return Ok(()) };
         if known.reports.is_empty() || self.watch.exempt.is_lost(id.as_str()) {
+            return Ok(());
+        }
+        if self.watch.forgotten_by_grc.contains(&(grc, id.clone())) {
             return Ok(());
         }
         let core = self.grcs[grc].core.as_ref().filter(|_| self.grcs[grc].is_settled());
@@ -374,7 +377,7 @@ impl World {
         end: &ChangeEnd,
     ) -> Result<(), String> {
         self.say(|world| format!("{} -> shell", world.grcs[grc].name), |_| print::change_end(end));
-        let lost = self.watch.exempt.is_lost(id.as_str());
+        let lost = self.is_gone(grc, &id);
         let key = (grc, id.clone());
         let following = self.following.entry(key).or_default();
         match end {

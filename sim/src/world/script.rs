@@ -73,6 +73,8 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::ReplacedForParent { .. } => "replaced",
         CoordinatorRecord::Superseded { .. } => "superseded",
         CoordinatorRecord::Settled { .. } => "settled",
+        CoordinatorRecord::RetentionEnded { .. } => "retention ended",
+        CoordinatorRecord::Forgotten { .. } => "forgotten",
         CoordinatorRecord::Disowned { .. } => "disowned",
         CoordinatorRecord::DisownEnded { .. } => "disown ended",
         CoordinatorRecord::Differs { .. } => "differs",

@@ -4,6 +4,7 @@
 //! of them, or no plan.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use coalloc_common::{Reason, RmName, Segment, Span, TransactionId};
 use coalloc_protocol::conversation::{ConversationInput, Opening, ParentReply};
@@ -30,8 +31,10 @@ impl World {
     ) -> Result<(), String> {
         self.grc_names.push(config.name.clone());
         let name = config.name.to_string();
+        let later = Rc::clone(&self.forgets_later);
         let make = move |boot: &str| {
-            let mut core = Coordinator::new(config.clone());
+            let forgets = later.get().or(config.forgets);
+            let mut core = Coordinator::new(CoordinatorConfig { forgets, ..config.clone() });
             core.serve_parents(ParentConfig { boot: boot.to_owned(), ..parents.clone() });
             core
         };
@@ -50,12 +53,18 @@ impl World {
         call: u64,
         txn: TransactionId,
         message: Message,
+        number: u64,
     ) -> Result<(), String> {
         let Some(caller) = self.calls.get(&call) else { return Ok(()) };
         let by = self.grc_names[caller.grc].clone();
         let kind = message.kind();
         let token = self.fresh();
         self.waiters.insert(token, Waiter::Parent { call });
+        if matches!(message, Message::Hold(_)) {
+            let (txn, by) = (txn.clone(), by.clone());
+            let heard = ParentInput::OldestOpen { txn, by, number };
+            self.grcs[grc].post(CoordinatorInput::Parent(heard));
+        }
         self.grcs[grc].post(match message {
             Message::Hold(order) => {
                 ConversationInput::Open(Opening::ParentHold(order, Token::new(token))).into()
@@ -248,6 +257,11 @@ impl World {
             {
                 Err(format!("I8: {txn} was refused before, but is now held"))
             }
+            (Answer::Held { .. }, _)
+                if self.watch.forgotten_for_parent.contains(&(grc, txn.clone())) =>
+            {
+                Err(format!("I9: {txn} was forgotten, but is now held"))
+            }
             // This refusal is not recorded, so after a restart the process may hold it.
             (Answer::Refused(refusal), _) if refusal.reason == Reason::DiskFull => {
                 self.counts.no_room += 1;
@@ -256,8 +270,12 @@ impl World {
             }
             (Answer::Refused(refusal), MessageKind::Hold) => {
                 let key = (grc, txn.clone());
+                let was_forgotten = self.watch.forgotten_for_parent.contains(&key);
                 let before = *self.refused_to_parent.entry(key).or_insert(refusal.reason);
-                if before != refusal.reason {
+                // What the child has forgotten stays refused, with no other reason than that.
+                let forgotten = refusal.reason == Reason::Aborted && was_forgotten;
+                self.counts.late_holds += u64::from(forgotten);
+                if before != refusal.reason && !forgotten {
                     let now = refusal.reason;
                     return Err(format!("I8: {txn} was refused: {before:?}, but now: {now:?}"));
                 }

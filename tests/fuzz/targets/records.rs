@@ -56,7 +56,7 @@ fn participant() -> Participant {
 
 fn coordinator() -> Coordinator {
     let (name, tag) = (grc(), "1a2b3c4d".to_owned());
-    Coordinator::new(CoordinatorConfig { name, tag, hold_for: None })
+    Coordinator::new(CoordinatorConfig { name, tag, hold_for: None, forgets: None })
 }
 
 /// Every record that these inputs produce, as JSON.

@@ -301,6 +301,7 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
         upward: None,
         tasks: None,
         quotas: Some(unlimited()),
+        retention: None,
     }
 }
 

@@ -153,6 +153,8 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::DisownEnded { .. }
         | CoordinatorRecord::Differs { .. }
         | CoordinatorRecord::GaveUp { .. }
+        | CoordinatorRecord::RetentionEnded { .. }
+        | CoordinatorRecord::Forgotten { .. }
         | CoordinatorRecord::ParentTombstone { .. } => None,
     }
 }

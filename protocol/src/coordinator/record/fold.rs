@@ -8,12 +8,12 @@ use std::ops::Bound;
 use coalloc_common::{Now, Refusal, ReservationId, RmName, TransactionId};
 
 use super::CoordinatorRecord;
-use crate::coordinator::Coordinator;
 use crate::coordinator::change::released_meanwhile;
 use crate::coordinator::giving_up::Operator;
 use crate::coordinator::repair::have_it;
 use crate::coordinator::reservation::{Candidate, Change, ChangeState, Reservation, State, Ticket};
 use crate::coordinator::transaction::{Transaction, TransactionGoal};
+use crate::coordinator::{Coordinator, place_in};
 use crate::core::ReplayError;
 use crate::message::Decision;
 
@@ -110,6 +110,10 @@ impl Coordinator {
             CoordinatorRecord::ReplacedForParent { reservation, by, .. } => {
                 self.fold_replaced_for_parent(reservation, by)
             }
+            CoordinatorRecord::RetentionEnded { txn, .. } => self.fold_retention_ended(txn),
+            CoordinatorRecord::Forgotten { oldest_open, reservations, tombstones, .. } => {
+                self.fold_forgotten(oldest_open, reservations, tombstones)
+            }
             CoordinatorRecord::Concluded { reservation, refusal, .. } => {
                 let unfinished = self.has_unfinished(reservation);
                 let reservation = self.reservation_mut(reservation)?;
@@ -134,8 +138,20 @@ impl Coordinator {
         let reservation = Reservation::new(id.clone(), ticket.clone(), notes.to_owned(), at.wall);
         self.reservations.insert(id.clone(), reservation);
         self.by_request.insert(ticket.request.clone(), id.clone());
-        self.order.push(id.clone());
-        Ok(())
+        self.fold_place(id)
+    }
+
+    /// Enters a reservation in the order in which they were made, which is that of their numbers.
+    pub(in crate::coordinator) fn fold_place(
+        &mut self,
+        id: &ReservationId,
+    ) -> Result<(), ReplayError> {
+        let place = place_in(id.as_str());
+        let place = place.ok_or_else(|| ReplayError(format!("{id} has no number")))?;
+        match self.order.insert(place, id.clone()) {
+            None => Ok(()),
+            Some(other) => Err(ReplayError(format!("{id} has the number of {other}"))),
+        }
     }
 
     fn fold_intent(

@@ -102,6 +102,7 @@ pub(in crate::coordinator) fn fresh() -> Coordinator {
         name: CoordinatorName::composed("grc"),
         tag: "t".into(),
         hold_for: None,
+        forgets: None,
     })
 }
 

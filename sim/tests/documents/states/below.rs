@@ -12,7 +12,7 @@ use super::{TXN, at, candidate, order};
 
 fn make() -> Coordinator {
     let name = CoordinatorName::composed("grc");
-    let config = CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None };
+    let config = CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None, forgets: None };
     let mut core = Coordinator::new(config);
     core.serve_parents(ParentConfig {
         coordinators: [CoordinatorName::composed("grc")].into(),

@@ -124,7 +124,7 @@ fn reply_text(reply: &Reply) -> String {
 
 fn make() -> Coordinator {
     let name = CoordinatorName::composed("grc");
-    Coordinator::new(CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None })
+    Coordinator::new(CoordinatorConfig { name, tag: "1".to_owned(), hold_for: None, forgets: None })
 }
 
 fn txn() -> TransactionId {
