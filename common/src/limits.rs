@@ -229,8 +229,8 @@ pub const FORGET_PAUSE: Span = Span::from_secs(1);
 pub const FORGET_BATCH: usize = 64;
 /// A coordinator looks for what may be forgotten at least this often: once a day, in case its clock was set.
 pub const FORGET_LATEST: Span = Span::from_secs(24 * 3_600);
-/// A coordinator forgets nothing while its wall clock has gained more than this on its boot clock since the process
-/// started: somebody has set it, perhaps wrongly. No correction of a clock that is right is as large.
+/// A coordinator forgets nothing until its next start when its wall clock has gained more than this on its boot clock
+/// since the process started: somebody has set it, perhaps wrongly. No correction of a clock that is right is as large.
 pub const FORGET_CLOCK_GAIN: Span = Span::from_secs(3_600);
 /// How long a coordinator remembers what has ended, unless its configuration says otherwise: a quarter, so that bills and
 /// complaints about it can still be looked into.

@@ -163,16 +163,16 @@ impl Coordinator {
     /// After a step: sees to it that a look follows when something has come to rest.
     pub(super) fn plan_to_forget(&mut self, now: Now) {
         let Some(ForgetPolicy { every, .. }) = self.config.forgets else { return };
-        if !std::mem::take(&mut self.forgetting.stirred) {
+        let begins = Place::Reservation(None);
+        let next = self.forgetting.next.as_ref();
+        // A look that is under way may have passed what has come to rest, so another one follows it.
+        if !self.forgetting.stirred || next.is_some_and(|(_, place)| *place != begins) {
             return;
         }
+        self.forgetting.stirred = false;
         let due = now.boot.saturating_add(every);
-        match &mut self.forgetting.next {
-            None => self.forgetting.next = Some((due, Place::Reservation(None))),
-            Some((next, Place::Reservation(None))) => *next = due.min(*next),
-            // A look is under way.
-            Some(_) => {}
-        }
+        let due = next.map_or(due, |(next, _)| due.min(*next));
+        self.forgetting.next = Some((due, begins));
     }
 
     /// Looks at the next slice, if that is due. Forgets what may be forgotten, and ends the bookings whose retention is
@@ -183,8 +183,13 @@ impl Coordinator {
         else {
             return;
         };
-        // The reserved space is for the ends of what has begun (I17).
-        if self.room.is_low() || self.is_clock_set(now) {
+        if self.is_clock_set(now) {
+            // Until the next start. Perhaps somebody will have set it right.
+            self.forgetting.next = None;
+            return;
+        }
+        if self.room.is_low() {
+            // The reserved space is for the ends of what has begun (I17).
             self.forgetting.next = Some((now.boot.saturating_add(every), place));
             return;
         }

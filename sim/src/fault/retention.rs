@@ -48,7 +48,15 @@ pub(super) fn pass(world: &mut World, weather: FaultRates) -> Result<(), String>
     world.weather = FaultRates::default();
     world.restart_within(BACK_US);
     world.calm()?;
-    while world.step()? {}
+    let bound_us = until_us + limits::FORGET_LATEST.as_us() + RETENTION.as_us();
+    while let Some(at) = world.next_at() {
+        if at > bound_us {
+            return Err(
+                "I22: something goes on long after everything could be forgotten".to_owned()
+            );
+        }
+        world.step()?;
+    }
     world.counts.hours_later += 1;
     for node in &world.grcs {
         // What was held for a parent is forgotten when the parent sends its next Hold.
