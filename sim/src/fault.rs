@@ -228,7 +228,7 @@ fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), St
     }
     workload::users(world, kind);
     accidents::accidents(world);
-    let weather = world.weather.clone();
+    let weather = world.weather;
     let undecided = to_rest(world, twins)?;
     if retention::is_for(seed) && !undecided {
         retention::pass(world, weather)?;

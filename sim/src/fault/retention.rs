@@ -25,7 +25,7 @@ const WINDOWS_US: i64 = 4 * 3_600 * SECOND;
 
 /// Which seeds go on until all is forgotten: every third. No random number is drawn for it.
 pub(super) const fn is_for(seed: u64) -> bool {
-    seed / 64 % 3 == 0
+    (seed / 64).is_multiple_of(3)
 }
 
 /// What every child coordinator forgets, from the beginning: what a parent has done with, soon. Users' own requests are

@@ -377,7 +377,7 @@ impl World {
         end: &ChangeEnd,
     ) -> Result<(), String> {
         self.say(|world| format!("{} -> shell", world.grcs[grc].name), |_| print::change_end(end));
-        let lost = self.is_gone(grc, &id);
+        let lost = self.is_gone(grc, id);
         let key = (grc, id.clone());
         let following = self.following.entry(key).or_default();
         match end {
