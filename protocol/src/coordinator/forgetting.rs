@@ -99,7 +99,7 @@ enum Place {
 
 /// What a look has found.
 #[derive(Debug, Default)]
-struct Found {
+struct LookResult {
     /// Reservations to forget.
     reservations: Vec<ReservationId>,
     /// Transactions of parents to forget of which nothing else is known.
@@ -110,7 +110,7 @@ struct Found {
     ended: Vec<ReservationId>,
 }
 
-impl Found {
+impl LookResult {
     fn is_full(&self) -> bool {
         let Self { reservations, tombstones, ended, .. } = self;
         reservations.len() + tombstones.len() + ended.len() >= limits::FORGET_BATCH
@@ -204,7 +204,7 @@ impl Coordinator {
                 (now.boot.saturating_add(wait), Place::Reservation(None))
             }),
         };
-        let Found { reservations, tombstones, oldest_open, ended } = found;
+        let LookResult { reservations, tombstones, oldest_open, ended } = found;
         if !(reservations.is_empty() && tombstones.is_empty()) {
             let record =
                 CoordinatorRecord::Forgotten { oldest_open, reservations, tombstones, at: now };
@@ -220,9 +220,9 @@ impl Coordinator {
         after: Option<ReservationId>,
         retention: Span,
         now: Now,
-    ) -> (Found, Option<Place>) {
+    ) -> (LookResult, Option<Place>) {
         let mut waited_for = self.waited_for();
-        let mut found = Found::default();
+        let mut found = LookResult::default();
         let (mut looked_at, mut last, mut put_off) = (0, None, Vec::new());
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (id, known) in self.reservations.range((from, Bound::Unbounded)) {
@@ -250,8 +250,8 @@ impl Coordinator {
         (found, next)
     }
 
-    fn look_at_parents(&self, after: Option<TransactionId>) -> (Found, Option<Place>) {
-        let mut found = Found::default();
+    fn look_at_parents(&self, after: Option<TransactionId>) -> (LookResult, Option<Place>) {
+        let mut found = LookResult::default();
         let (mut looked_at, mut last) = (0, None);
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (txn, entry) in self.parents.entries.range((from, Bound::Unbounded)) {
