@@ -64,11 +64,11 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         shell::start(&config, host, coordinator, ledger, &federation, &pictures)?;
     let (handle, known) = (node.handle.clone(), federation.clone());
     let statuses = move || known.statuses();
-    let owed = move || {
+    let figures = move || {
         let handle = handle.clone();
-        async move { handle.read(Coordinator::owed).await.ok() }
+        async move { handle.read(meters::CoreFigures::of).await.ok() }
     };
-    let readers = vec![node.reader.clone(), meters::reader(statuses, owed)];
+    let readers = vec![node.reader.clone(), meters::reader(statuses, figures)];
     let name = config.name.as_str();
     let telemetry = Telemetry::start(&config.daemon, "grc", name, readers).await?;
     let reconciler = Reconciler::new(&config.name, &federation, &node.handle);

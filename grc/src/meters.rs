@@ -10,7 +10,7 @@ use std::time::Instant;
 use coalloc_common::{RmName, TransactionId, limits};
 use coalloc_net::metrics::{grc, scrape, seconds, tasks};
 use coalloc_proto::v1;
-use coalloc_protocol::coordinator::{MessageKind, Owed};
+use coalloc_protocol::coordinator::{Coordinator, MessageKind, Owed};
 use coalloc_protocol::message::Delivery;
 
 /// When each RM last answered an availability query.
@@ -28,13 +28,30 @@ pub fn queried(rm: &RmName, begun: Instant, answered: bool) {
     }
 }
 
-/// At each scrape, reads which RMs answer, how old the knowledge of each is, and what each has not acknowledged.
+/// What a scrape reads from the coordinator core.
+#[derive(Debug)]
+pub struct CoreFigures {
+    /// What each RM has not acknowledged.
+    owed: BTreeMap<RmName, Owed>,
+    /// Reservations that the coordinator remembers.
+    reservations: usize,
+}
+
+impl CoreFigures {
+    /// The figures of a coordinator now.
+    #[must_use]
+    pub fn of(core: &Coordinator) -> Self {
+        Self { owed: core.owed(), reservations: core.reservations_remembered() }
+    }
+}
+
+/// At each scrape, reads which RMs answer, how old the knowledge of each is, and the figures of the core.
 pub fn reader<F>(
     statuses: impl Fn() -> Vec<v1::ResourceManagerStatus> + Send + Sync + 'static,
-    owed: impl Fn() -> F + Send + Sync + 'static,
+    figures: impl Fn() -> F + Send + Sync + 'static,
 ) -> scrape::Reader
 where
-    F: Future<Output = Option<BTreeMap<RmName, Owed>>> + Send + 'static,
+    F: Future<Output = Option<CoreFigures>> + Send + 'static,
 {
     // From the start, so that a first event is seen as a step from zero.
     let first = statuses();
@@ -64,10 +81,11 @@ where
         for (rm, told) in &*TOLD.lock().unwrap_or_else(PoisonError::into_inner) {
             grc.picture_age.with([rm.as_str()]).set(seconds(told.elapsed()));
         }
-        let (owed, known) = (owed(), Arc::clone(&known));
+        let (figures, known) = (figures(), Arc::clone(&known));
         async move {
             // A coordinator that is stopping or too busy leaves the figures of the previous scrape.
-            let Some(owed) = owed.await else { return };
+            let Some(CoreFigures { owed, reservations }) = figures.await else { return };
+            grc.remembered.set(i64::try_from(reservations).unwrap_or(i64::MAX));
             let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
             known.extend(owed.keys().cloned());
             for rm in &*known {

@@ -61,6 +61,9 @@ mod quota;
 #[cfg(test)]
 mod quota_tests;
 mod record;
+mod refused;
+#[cfg(test)]
+mod refused_tests;
 mod repair;
 #[cfg(test)]
 mod repair_tests;
@@ -104,6 +107,8 @@ use self::promises::Promises;
 use self::quota::LiveReservations;
 pub use self::quota::{ReservationQuota, ReservationQuotas, ReservedByUser};
 pub use self::record::{CoordinatorRecord, Differs, MendTarget};
+use self::refused::NO_NOTES;
+pub use self::refused::ShortNotes;
 use self::repair::Disowning;
 use self::reports::Reports;
 pub use self::reports::{Report, ReportEnd};
@@ -171,6 +176,8 @@ pub struct Coordinator {
     live: LiveReservations,
     /// How much each user may have reserved.
     quotas: ReservationQuotas,
+    /// What is kept of the notes of a refused reservation that are long.
+    short_notes: ShortNotes,
     /// What was forgotten, and when to look for more.
     forgetting: Forgetting,
     /// Whether the disk has space for something new, and which Holds of parents were refused because it had
@@ -202,6 +209,7 @@ impl Coordinator {
             config,
             reservations: TrackedMap::default(),
             by_request: BTreeMap::new(),
+            short_notes: NO_NOTES,
             order: BTreeMap::new(),
             transactions: TrackedMap::default(),
             attempts: Attempts::default(),
@@ -236,6 +244,12 @@ impl Coordinator {
     /// All reservations, in the order they were made.
     pub fn reservations(&self) -> impl DoubleEndedIterator<Item = &Reservation> {
         self.order.values().filter_map(|id| self.reservations.get(id))
+    }
+
+    /// How many reservations are not forgotten.
+    #[must_use]
+    pub fn reservations_remembered(&self) -> usize {
+        self.order.len()
     }
 
     /// The reservations from this place on with their places, in the order they were made; empty beyond the last.

@@ -91,10 +91,7 @@ impl JobPlanner for AllocationPlanner<'_> {
         // As often as there may be attempts: the search itself counts those.
         let replans = Some(limits::FRAMES_MAX);
         let unreachable: Vec<RmName> = search.unreachable.iter().cloned().collect();
-        let mut notes = view::allocation_notes(&unreachable, self.wire);
-        if outcome.is_err() {
-            notes = view::notes_of_refused(notes);
-        }
+        let notes = view::allocation_notes(&unreachable, self.wire);
         Ok(Planned { outcome, replans, notes })
     }
 

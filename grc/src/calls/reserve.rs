@@ -246,10 +246,7 @@ impl JobPlanner for RequestPlanner<'_> {
         let tried = service.candidates(wire, &job.refusals).await?;
         self.fresh = tried.fresh;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
-        let mut notes = view::notes(&tried.unreachable, request, options);
-        if tried.outcome.is_err() {
-            notes = view::notes_of_refused(notes);
-        }
+        let notes = view::notes(&tried.unreachable, request, options);
         Ok(Planned { outcome: tried.outcome, replans: None, notes })
     }
 

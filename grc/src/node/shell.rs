@@ -29,6 +29,7 @@ use crate::availability::federation::{Federation, RmClient};
 use crate::config::GrcConfig;
 use crate::meters::{self, Messages};
 use crate::pictures::Pictures;
+use crate::views::view;
 
 /// Number of hexadecimal digits of the ledger's id that go into every id that this coordinator gives.
 const TAG_DIGITS: usize = 8;
@@ -53,6 +54,7 @@ pub fn coordinator(config: &GrcConfig, host: &Host) -> Coordinator {
         hold_for: config.hold_for,
         forgets: Some(ForgetPolicy { retention: config.retention, every: limits::FORGET_EVERY }),
     });
+    coordinator.set_short_notes(view::short_notes);
     coordinator.set_quotas(config.quotas.reservations.clone());
     if let Some(upward) = &config.upward {
         coordinator.serve_parents(upward.parents(host.boot_id()));

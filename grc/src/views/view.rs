@@ -1,6 +1,6 @@
 //! Reservations as users see them.
 
-use coalloc_common::{BootTime, Now, Span, Time, limits};
+use coalloc_common::{BootTime, Now, Span, Time};
 use coalloc_net::convert::{
     granted_to_wire, refusal_to_wire, span_to_wire, time_to_wire, window_from_wire,
 };
@@ -38,18 +38,19 @@ pub fn allocation_notes(
     serde_json::json!({ "unreachable": names, "allocation": request }).to_string()
 }
 
-/// The notes of a request that planning refused. Nothing was done for it, so a long one is not kept: its digest is enough
-/// to give its repetitions the same answer.
+/// What is kept of the long notes of a reservation that was refused. They still say what was requested: a co-allocation, an
+/// allocation, a task or a workflow.
 #[must_use]
-pub fn notes_of_refused(notes: String) -> String {
-    if notes.len() <= limits::REFUSED_NOTES_BYTES_MAX {
-        return notes;
-    }
-    let mut notes: Value = serde_json::from_str(&notes).unwrap_or_default();
-    notes["request"] = Value::Null;
-    if let Some(allocation) = notes["allocation"].as_object_mut() {
-        // The names of servers are what makes it long.
+pub fn short_notes(notes: &str) -> String {
+    let mut notes: Value = serde_json::from_str(notes).unwrap_or_default();
+    let Some(parts) = notes.as_object_mut() else { return String::new() };
+    // What a user sends may be long. What is left is what planning has said about it.
+    parts.remove("request");
+    if let Some(allocation) = parts.get_mut("allocation").and_then(Value::as_object_mut) {
         allocation.remove("picked");
+    }
+    if let Some(task) = parts.get_mut("task").and_then(Value::as_object_mut) {
+        task.clear();
     }
     notes.to_string()
 }
@@ -212,14 +213,21 @@ mod tests {
             let request = v1::CoAllocationRequest { sites, ..Default::default() };
             notes(&[coalloc_common::RmName::composed("nrm")], Some(&request), None)
         };
-        assert_eq!(notes_of_refused(of(10)), of(10));
-        let short = notes_of_refused(of(10_000));
+        let short = short_notes(&of(10_000));
         assert!(short.len() < 100 && short.contains("nrm"), "{short}");
         assert_eq!(request(&short), None);
         let picked = (0..10_000).map(|number| format!("A/{number}")).collect();
         let asked = v1::AllocateRequest { servers: 7, picked, ..Default::default() };
-        let short = notes_of_refused(allocation_notes(&[], &asked));
+        let short = short_notes(&allocation_notes(&[], &asked));
         assert!(short.len() < 500 && is_allocation(&short), "{short}");
+        let id = "x".repeat(100_000);
+        let task = v1::TaskRequest { user: id, ..v1::TaskRequest::default() };
+        let task = v1::SubmitTaskRequest { task: Some(task), ..v1::SubmitTaskRequest::default() };
+        let short = short_notes(&receipt::notes(&task, None));
+        assert!(short.len() < 100 && receipt::is_task(&short), "{short}");
+        let short = short_notes(&workflow::notes(7, None));
+        assert!(short.len() < 100 && workflow::is_workflow(&short), "{short}");
+        assert_eq!(short_notes("of another release"), "");
     }
 
     #[test]

@@ -67,6 +67,8 @@ pub struct Grc {
     pub differences: LabelledMetric<Gauge, 2>,
     /// Ends of transactions for which an operator gave up on an RM, by RM.
     pub given_up: LabelledMetric<Counter, 1>,
+    /// Reservations that are remembered.
+    pub remembered: Gauge,
     /// Reservations that were forgotten.
     pub forgotten: Counter,
     /// What an RM has not acknowledged, by RM and kind.
@@ -180,6 +182,11 @@ pub fn grc() -> &'static Grc {
                 "differences",
                 "Bookings of the resource manager that differ from what this coordinator counts \
                  on, by kind",
+            ),
+            remembered: room.gauge(
+                "reservations_remembered",
+                "Reservations that the coordinator remembers: live ones, and those that ended within \
+                 the retention",
             ),
             forgotten: room.counter(
                 "forgotten",

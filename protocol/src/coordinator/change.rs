@@ -155,6 +155,7 @@ impl Coordinator {
         }
         self.conversations.wait(id, waiting.into_iter().map(Waiter::Change));
         let Planned { outcome, notes, .. } = planned;
+        let notes = if outcome.is_ok() { notes } else { self.notes_of_refused(notes) };
         let version = stamped::VERSION;
         let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
         self.record(record, out);

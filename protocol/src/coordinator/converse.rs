@@ -139,6 +139,7 @@ impl Coordinator {
         let (first, rest) = match best_first(outcome) {
             Ok(candidates) => candidates,
             Err(refusal) => {
+                let notes = self.notes_of_refused(notes);
                 let record =
                     CoordinatorRecord::Refused { reservation: id, ticket, refusal, notes, at: now };
                 return self.record(record, out);

@@ -40,6 +40,7 @@ use crate::conversation::{Caller, HoldToken, Next, ParentReply, PlanJob, PlanTar
 use crate::core::ReplayError;
 use crate::message::{Answer, Decision, HoldOrder, MessageKind, Resolution, Token};
 use crate::participant::ask_by;
+use crate::participant::refused::{self, OrderDigest};
 use crate::tracked::TrackedMap;
 
 /// The parents that this coordinator serves as an RM, and how long its promises last.
@@ -63,6 +64,9 @@ pub struct ParentEntry {
     pub coordinator: CoordinatorName,
     /// The content of the parent's Hold, and the reservation that it became here; `None` for a tombstone.
     pub order: Option<(HoldOrder, ReservationId)>,
+    /// The digest of the whole Hold, when `order` has only the beginning of one that was refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub whole: Option<OrderDigest>,
 }
 
 /// A Hold that arrived before.
@@ -164,8 +168,12 @@ impl Coordinator {
             None => outcome.map(|candidates| self.with_parties_for_parent(&order, candidates)),
         };
         let id = self.next_id();
-        let record =
-            CoordinatorRecord::ParentHoldOpened { reservation: id.clone(), order, at: now };
+        let reservation = id.clone();
+        let (order, whole) = match &outcome {
+            Ok(_) => (order, None),
+            Err(_) => refused::kept_of_refused(order),
+        };
+        let record = CoordinatorRecord::ParentHoldOpened { reservation, order, whole, at: now };
         self.record(record, out);
         self.answer_parent(&id, MessageKind::Hold, waiter, out);
         match best_first(outcome) {
@@ -191,7 +199,9 @@ impl Coordinator {
         if let Some(entry) = self.parents.entries.get(&order.txn) {
             return match &entry.order {
                 _ if entry.coordinator != order.coordinator => answered(Answer::Denied),
-                Some((known, _)) if known != order => answered(Answer::OtherContent),
+                Some((known, _)) if !refused::is_same(order, known, entry.whole.as_ref()) => {
+                    answered(Answer::OtherContent)
+                }
                 Some((_, id)) => Some(KnownHold::Opened(id.clone())),
                 None => {
                     let text = format!("{} was ended before this Hold arrived", order.txn);
@@ -463,6 +473,7 @@ impl Coordinator {
         &mut self,
         id: &ReservationId,
         order: &HoldOrder,
+        whole: Option<&OrderDigest>,
         at: Now,
     ) -> Result<(), ReplayError> {
         if self.reservations.contains_key(id) || self.parents.entries.contains_key(&order.txn) {
@@ -481,9 +492,22 @@ impl Coordinator {
         let entry = ParentEntry {
             coordinator: order.coordinator.clone(),
             order: Some((order.clone(), id.clone())),
+            whole: whole.cloned(),
         };
         self.parents.entries.insert(order.txn.clone(), entry);
         Ok(())
+    }
+
+    /// Of a parent's Hold that was refused, only the beginning is kept.
+    pub(super) fn fold_parent_hold_refused(&mut self, parent_transaction: &TransactionId) {
+        let Some(entry) = self.parents.entries.get_mut(parent_transaction) else { return };
+        // One that planning refused is short already.
+        if entry.whole.is_none()
+            && let Some((order, id)) = entry.order.take()
+        {
+            let (order, whole) = refused::kept_of_refused(order);
+            (entry.order, entry.whole) = (Some((order, id)), whole);
+        }
     }
 
     pub(super) fn fold_parent_tombstone(
@@ -491,7 +515,7 @@ impl Coordinator {
         txn: &TransactionId,
         coordinator: &CoordinatorName,
     ) -> Result<(), ReplayError> {
-        let entry = ParentEntry { coordinator: coordinator.clone(), order: None };
+        let entry = ParentEntry { coordinator: coordinator.clone(), order: None, whole: None };
         match self.parents.entries.insert(txn.clone(), entry) {
             None => Ok(()),
             Some(_) => Err(ReplayError(format!("{txn} of a parent coordinator ends twice"))),

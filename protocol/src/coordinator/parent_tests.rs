@@ -3,6 +3,7 @@
 
 mod changes;
 mod giving_up;
+mod refused;
 
 use coalloc_common::{Time, UserName, limits};
 

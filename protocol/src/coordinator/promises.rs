@@ -98,7 +98,7 @@ impl Promises {
             let set = self.at.entry(rm.clone()).or_default();
             parts.extend(set.insert(txn, segments).map(|part| (rm.clone(), part)));
         }
-        let above = upper.and_then(|(txn, ParentEntry { coordinator, order })| {
+        let above = upper.and_then(|(txn, ParentEntry { coordinator, order, .. })| {
             let set = self.of_parent.entry(coordinator.clone()).or_default();
             let part = set.insert(txn, &order.as_ref()?.0.segments)?;
             Some((coordinator.clone(), txn.clone(), part))

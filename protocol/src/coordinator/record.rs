@@ -13,6 +13,7 @@ use super::Coordinator;
 use super::reports::Report;
 use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
 use crate::message::{Decision, HoldOrder};
+use crate::participant::refused::OrderDigest;
 
 /// Which version an attempt to mend would book everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +210,9 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// What the parent wants held.
         order: HoldOrder,
+        /// The digest of the whole Hold, when `order` has only the beginning of one that planning refused.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        whole: Option<OrderDigest>,
         /// When the reservation was opened.
         at: Now,
     },
@@ -353,6 +357,9 @@ pub enum CoordinatorRecord {
         reservation: ReservationId,
         /// Why it failed.
         refusal: Refusal,
+        /// What is kept in place of the notes, when the reservation was long. Its last candidate is not kept then.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        notes: Option<String>,
         /// The reservation's state after this record, for readers of the log.
         state: State,
         /// When it was concluded.

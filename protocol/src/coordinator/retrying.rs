@@ -286,8 +286,11 @@ impl Coordinator {
         if is_change {
             self.refuse_change(id, refusal, now, out);
         } else {
+            let known = self.reservations.get(id);
+            let notes = known.and_then(|known| self.notes_after_attempts(known));
             let (reservation, state) = (id.clone(), stamped::STATE);
-            let record = CoordinatorRecord::Concluded { reservation, refusal, state, at: now };
+            let record =
+                CoordinatorRecord::Concluded { reservation, refusal, notes, state, at: now };
             self.record(record, out);
         }
         // If something is unfinished, the wait for it has timed out already. So the callers are answered now.

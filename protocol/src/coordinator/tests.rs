@@ -312,6 +312,7 @@ fn a_log_that_does_not_fit_stops_the_replay() {
     let conclude = CoordinatorRecord::Concluded {
         reservation: ReservationId::composed("grc-t-1"),
         refusal: restarted(),
+        notes: None,
         state: State::Failed,
         at: at(99),
     };
@@ -349,7 +350,12 @@ fn a_record_of_a_reservation_with_the_longest_id_there_is_does_not_fit() {
     let longest = "g".repeat(2 * limits::NAME_LEN_MAX);
     let reservation: ReservationId = serde_json::from_value(longest.into()).unwrap();
     let refusal = Refusal::new(Reason::TimedOut, "no");
-    let record =
-        CoordinatorRecord::Concluded { reservation, refusal, state: State::Failed, at: at(0) };
+    let record = CoordinatorRecord::Concluded {
+        reservation,
+        refusal,
+        notes: None,
+        state: State::Failed,
+        at: at(0),
+    };
     assert!(Bench::new().core.apply(&record).is_err());
 }

@@ -34,7 +34,10 @@ pub(super) enum TransactionGoal {
 /// One RM of a transaction.
 #[derive(Debug, Clone)]
 struct Party {
+    /// What it is to hold. Empty once no Hold will be sent to it any more.
     segments: Vec<Segment>,
+    /// When the last of its segments ends; `None` if it never had one.
+    until: Option<Time>,
     /// The RM is sent Hold after all RMs of a lower turn hold. All have the same turn if they are sent Hold at
     /// once.
     turn: usize,
@@ -51,7 +54,7 @@ struct Party {
     refused: Option<Refusal>,
     /// When its hold ends, in this machine's boot time, counted from before the first Hold was sent.
     expires_at: Option<BootTime>,
-    /// Which servers to take at the RM's by-server sites, and the servers that its hold has.
+    /// Which servers to take at the RM's by-server sites, as long as a Hold may be sent; and the servers that its hold has.
     wish: Option<ServerWish>,
     granted: Vec<GrantedServers>,
     /// The RM has answered Abort with "booked already": only a Release ends it.
@@ -111,12 +114,18 @@ pub(super) struct Transaction {
     superseded: bool,
 }
 
+/// When the last of these segments ends; `None` without segments.
+fn last_end(segments: &[Segment]) -> Option<Time> {
+    segments.iter().map(|segment| segment.window.end()).max()
+}
+
 impl Transaction {
     pub(super) fn new(reservation: ReservationId, candidate: &Candidate, now: BootTime) -> Self {
         let order = &candidate.order;
         let turn = |rm: &RmName| order.iter().position(|next| next == rm).unwrap_or(order.len());
         let party = |rm: &RmName, segments: &Vec<Segment>| Party {
             segments: segments.clone(),
+            until: last_end(segments),
             turn: turn(rm),
             asked: false,
             old: None,
@@ -190,8 +199,7 @@ impl Transaction {
 
     /// When the last segment that this RM was to have of the transaction ends; `None` without segments.
     pub(super) fn wanted_until(&self, rm: &RmName) -> Option<Time> {
-        let segments = self.parties.get(rm).into_iter().flat_map(|party| &party.segments);
-        segments.map(|segment| segment.window.end()).max()
+        self.parties.get(rm)?.until
     }
 
     pub(super) const fn is_done(&self) -> bool {
@@ -211,11 +219,13 @@ impl Transaction {
         self.left_behind
     }
 
-    /// Sets another goal, which no RM has answered yet.
+    /// Sets another goal than Hold, which no RM has answered yet.
     pub(super) fn turn(&mut self, goal: TransactionGoal) {
         self.goal = goal;
         self.done = false;
         for party in self.parties.values_mut() {
+            // Nothing is held any more after the first goal. What is booked is in the reservation's candidate.
+            (party.segments, party.wish) = (Vec::new(), None);
             party.answered = false;
             party.given_up = false;
             party.refused = None;

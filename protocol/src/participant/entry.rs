@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::footprint::Footprint;
 use super::inner::InnerRoute;
 use super::record::TransactionEnd;
-use super::refused::OrderDigest;
+use super::refused::{self, OrderDigest};
 use super::servers::{SegmentServers, disclosed_footprint};
 use crate::message::{Answer, HoldOrder};
 
@@ -111,12 +111,8 @@ impl Entry {
         if self.coordinator != order.coordinator {
             return Answer::Denied;
         }
-        let is_same = match (&self.whole, &self.order) {
-            (Some(whole), _) => OrderDigest::of(order) == *whole,
-            (None, Some(known)) => known == order,
-            (None, None) => true,
-        };
-        if !is_same {
+        let is_same = |known: &HoldOrder| refused::is_same(order, known, self.whole.as_ref());
+        if !self.order.as_ref().is_none_or(is_same) {
             return Answer::OtherContent;
         }
         match &self.phase {

@@ -34,13 +34,26 @@ impl OrderDigest {
     }
 }
 
-/// What is kept of a refused order: the order itself, or, if it is long, its first segments and the digest of the whole.
-pub(super) fn kept_of_refused(mut order: HoldOrder) -> (HoldOrder, Option<OrderDigest>) {
+/// Is an order so long that only its beginning is kept when it was refused?
+pub(crate) fn is_long(order: &HoldOrder) -> bool {
     let picked = order.servers.as_ref().map_or(0, |wish| wish.picked.len());
-    let most = limits::REFUSED_SEGMENTS_KEPT;
-    if order.segments.len() <= most && picked <= most {
+    order.segments.len().max(picked) > limits::REFUSED_SEGMENTS_KEPT
+}
+
+/// Is this the order of which `known` is on record? With `whole`, `known` is only its beginning.
+pub(crate) fn is_same(order: &HoldOrder, known: &HoldOrder, whole: Option<&OrderDigest>) -> bool {
+    match whole {
+        Some(whole) => OrderDigest::of(order) == *whole,
+        None => known == order,
+    }
+}
+
+/// What is kept of a refused order: the order itself, or, if it is long, its first segments and the digest of the whole.
+pub(crate) fn kept_of_refused(mut order: HoldOrder) -> (HoldOrder, Option<OrderDigest>) {
+    if !is_long(&order) {
         return (order, None);
     }
+    let most = limits::REFUSED_SEGMENTS_KEPT;
     let whole = OrderDigest::of(&order);
     order.segments.truncate(most);
     order.segments.shrink_to_fit();

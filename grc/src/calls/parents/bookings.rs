@@ -339,6 +339,7 @@ mod tests {
         let concluded = |state| CoordinatorRecord::Concluded {
             reservation: reservation.clone(),
             refusal: Refusal::new(Reason::NoRoute, "because"),
+            notes: None,
             state,
             at: at(),
         };

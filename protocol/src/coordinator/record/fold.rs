@@ -97,8 +97,8 @@ impl Coordinator {
                 Ok(())
             }
             CoordinatorRecord::Settled { txn, .. } => self.fold_settled(txn),
-            CoordinatorRecord::ParentHoldOpened { reservation, order, at } => {
-                self.fold_parent_hold_opened(reservation, order, *at)
+            CoordinatorRecord::ParentHoldOpened { reservation, order, whole, at } => {
+                self.fold_parent_hold_opened(reservation, order, whole.as_ref(), *at)
             }
             CoordinatorRecord::Prepared { txn, expires_in, boot, servers, at } => {
                 self.transaction_mut(txn)?.grant(servers);
@@ -114,15 +114,32 @@ impl Coordinator {
             CoordinatorRecord::Forgotten { oldest_open, reservations, tombstones, .. } => {
                 self.fold_forgotten(oldest_open, reservations, tombstones)
             }
-            CoordinatorRecord::Concluded { reservation, refusal, .. } => {
-                let unfinished = self.has_unfinished(reservation);
-                let reservation = self.reservation_mut(reservation)?;
-                expect_checking(reservation, "concluded")?;
-                reservation.state = if unfinished { State::Aborting } else { State::Failed };
-                reservation.refusal = Some(refusal.clone());
-                Ok(())
+            CoordinatorRecord::Concluded { reservation, refusal, notes, .. } => {
+                self.fold_concluded(reservation, refusal, notes.as_deref())
             }
         }
+    }
+
+    fn fold_concluded(
+        &mut self,
+        id: &ReservationId,
+        refusal: &Refusal,
+        notes: Option<&str>,
+    ) -> Result<(), ReplayError> {
+        let unfinished = self.has_unfinished(id);
+        let reservation = self.reservation_mut(id)?;
+        expect_checking(reservation, "concluded")?;
+        reservation.state = if unfinished { State::Aborting } else { State::Failed };
+        reservation.refusal = Some(refusal.clone());
+        if let Some(notes) = notes {
+            notes.clone_into(&mut reservation.notes);
+            reservation.notes.shrink_to_fit();
+            reservation.candidate = None;
+            if let Some(txn) = reservation.parent_transaction.clone() {
+                self.fold_parent_hold_refused(&txn);
+            }
+        }
+        Ok(())
     }
 
     fn fold_opened(

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{BootTime, Now, ReservationId, RmName, Segment, Span, TransactionId, limits};
+use coalloc_common::{
+    BootTime, Now, ReservationId, RmName, Segment, Span, Time, TransactionId, limits,
+};
 use serde::{Deserialize, Serialize};
 
-use super::{Party, Promise, Transaction, TransactionGoal};
+use super::{Party, Promise, Transaction, TransactionGoal, last_end};
 use crate::message::{GrantedServers, ServerWish};
 
 /// A transaction in a snapshot.
@@ -37,7 +39,11 @@ pub(in crate::coordinator) struct StoredTransaction {
 /// One RM of a transaction in a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredParty {
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     segments: Vec<Segment>,
+    /// `None` with segments in what earlier releases have stored.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    until: Option<Time>,
     #[serde(skip_serializing_if = "is_zero", default)]
     turn: usize,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -75,6 +81,7 @@ impl Transaction {
         };
         let stored = |party: &Party| StoredParty {
             segments: party.segments.clone(),
+            until: party.until,
             turn: party.turn,
             old: party.old.clone(),
             wish: party.wish.clone(),
@@ -105,8 +112,11 @@ impl From<StoredTransaction> for Transaction {
     /// The transaction as the records say it is. The start of the core sets all clocks of those that are not finished.
     fn from(stored: StoredTransaction) -> Self {
         let answered = stored.done || stored.goal == TransactionGoal::Prepared;
+        // Earlier releases kept what was held.
+        let holds = stored.goal == TransactionGoal::Hold;
         let party = |party: StoredParty| Party {
-            segments: party.segments,
+            until: party.until.or_else(|| last_end(&party.segments)),
+            segments: if holds { party.segments } else { Vec::new() },
             turn: party.turn,
             asked: false,
             old: party.old,
@@ -114,7 +124,7 @@ impl From<StoredTransaction> for Transaction {
             given_up: party.given_up,
             refused: None,
             expires_at: None,
-            wish: party.wish,
+            wish: party.wish.filter(|_| holds),
             granted: party.granted,
             booked: false,
             send_at: BootTime::from_us(i64::MIN),
