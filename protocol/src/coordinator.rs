@@ -443,8 +443,8 @@ impl Coordinator {
     fn record(&mut self, mut record: CoordinatorRecord, out: &mut StepOutput) {
         self.must_apply(&record);
         self.stamp(&mut record);
+        self.answer_waiting(&record, out);
         out.records.push(record);
-        self.answer_waiting(out);
     }
 
     #[allow(clippy::expect_used)] // Each handler has already checked what `apply` checks. If this
@@ -453,11 +453,26 @@ impl Coordinator {
         self.apply(record).expect("a record that was decided on applies");
     }
 
-    /// Answers all callers that wait for a reservation which has become definite.
-    fn answer_waiting(&mut self, out: &mut StepOutput) {
-        let reservations = &self.reservations;
-        self.conversations.answer_definite(|id| reservations.get(id), &mut out.effects);
+    /// Answers all callers that wait for the record's reservation, if it has become definite.
+    fn answer_waiting(&mut self, record: &CoordinatorRecord, out: &mut StepOutput) {
+        let subject = record.subject();
+        let id = subject.as_ref().and_then(|subject| subject.reservation(&self.transactions));
+        let known = id.and_then(|id| self.reservations.get(id));
+        if let Some(known) = known.filter(|known| known.is_definite()) {
+            let waiting = self.conversations.take(&known.id).into_iter();
+            out.effects.extend(waiting.map(|waiter| waiter.stands(known)));
+        }
         self.answer_waiting_parents(out);
+    }
+
+    /// Checks that nobody waits for an outcome that is known.
+    fn check_waiting(&self) -> Result<(), String> {
+        let known =
+            |id: &&ReservationId| self.reservations.get(*id).is_some_and(Reservation::is_definite);
+        match self.conversations.awaited().find(known) {
+            Some(id) => Err(format!("I22: somebody waits for {id}, whose outcome is known")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -566,6 +581,7 @@ impl Core for Coordinator {
         self.check_promises()?;
         self.check_attempts()?;
         self.check_live()?;
+        self.check_waiting()?;
         self.check_trying()
     }
 }

@@ -21,7 +21,7 @@ use coalloc_common::{
 };
 
 use super::Coordinator;
-use super::record::{CoordinatorRecord, RecordSubject};
+use super::record::CoordinatorRecord;
 use super::reservation::{Candidate, Reservation};
 
 /// How much one user may have reserved.
@@ -239,15 +239,9 @@ impl Coordinator {
 
     /// After a record, lists its reservation anew among those that are live.
     pub(super) fn relist_after(&mut self, record: &CoordinatorRecord) {
-        let id = match record.subject() {
-            Some(RecordSubject::Reservation(id)) => id,
-            Some(RecordSubject::Transaction(txn)) => match self.transactions.get(txn) {
-                Some(transaction) => &transaction.reservation,
-                None => return,
-            },
-            None => return,
-        };
-        if let Some(reservation) = self.reservations.get(id) {
+        let subject = record.subject();
+        let id = subject.as_ref().and_then(|subject| subject.reservation(&self.transactions));
+        if let Some(reservation) = id.and_then(|id| self.reservations.get(id)) {
             self.live.set(reservation);
         }
     }

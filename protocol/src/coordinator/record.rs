@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::Coordinator;
 use super::reports::Report;
 use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
+use super::transaction::Transaction;
 use crate::message::{Decision, HoldOrder};
 use crate::participant::refused::OrderDigest;
+use crate::tracked::TrackedMap;
 
 /// Which version an attempt to mend would book everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -434,6 +436,19 @@ impl CoordinatorRecord {
             | Self::Forgotten { .. }
             | Self::Disowned { .. }
             | Self::Differs { .. } => None,
+        }
+    }
+}
+
+impl RecordSubject<'_> {
+    /// The reservation that it is, or that the transaction belongs to.
+    pub(super) fn reservation<'a>(
+        &'a self,
+        transactions: &'a TrackedMap<TransactionId, Transaction>,
+    ) -> Option<&'a ReservationId> {
+        match self {
+            Self::Reservation(id) => Some(id),
+            Self::Transaction(txn) => transactions.get(*txn).map(|txn| &txn.reservation),
         }
     }
 }

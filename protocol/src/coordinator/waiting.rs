@@ -142,17 +142,9 @@ impl Conversations {
         self.waiting.remove(id).unwrap_or_default()
     }
 
-    /// Answers all callers that wait for a reservation which is definite.
-    pub(crate) fn answer_definite<'a>(
-        &mut self,
-        find: impl Fn(&ReservationId) -> Option<&'a Reservation>,
-        effects: &mut Vec<CoordinatorEffect>,
-    ) {
-        self.waiting.retain(|id, waiting| {
-            let Some(known) = find(id).filter(|known| known.is_definite()) else { return true };
-            effects.extend(waiting.drain(..).map(|waiter| waiter.stands(known)));
-            false
-        });
+    /// The reservations for whose outcome somebody waits.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = &ReservationId> {
+        self.waiting.keys()
     }
 
     /// A parent waits for the answer to a message. Only one caller waits for each kind of message: an earlier
