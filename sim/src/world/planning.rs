@@ -7,7 +7,7 @@
 //! The plans of a request were drawn together with its demand. A child coordinator draws its plan when it is asked
 //! ([`tree`](super::tree)). Workflows are planned by real planners ([`workflows`](super::workflows)).
 
-use coalloc_common::{Reason, Refusal};
+use coalloc_common::{Reason, Refusal, limits};
 use coalloc_protocol::conversation::{Caller, ConversationInput, PlanJob, PlanTarget, Planned};
 use coalloc_protocol::coordinator::Candidate;
 use coalloc_protocol::message::HoldOrder;
@@ -106,7 +106,7 @@ impl World {
             return (!fails).then(|| self.plan_workflow(grc, demand, job));
         }
         if job.reservation().is_none() {
-            return (!fails).then(|| some_of(candidates));
+            return (!fails).then(|| Planned { notes: notes(demand), ..some_of(candidates) });
         }
         let goes_back = candidates.first().is_some_and(|first| !first.order.is_empty());
         let left = match goes_back {
@@ -161,6 +161,12 @@ const fn number(caller: Caller) -> u64 {
         Caller::Change(token) => token.number(),
         Caller::ParentHold(token) => token.number(),
     }
+}
+
+/// Some requests are so long that they are not kept when they are refused.
+fn notes(demand: usize) -> String {
+    let bytes = if demand % 16 == 3 { limits::REFUSED_NOTES_BYTES_MAX + 1 } else { 0 };
+    "n".repeat(bytes)
 }
 
 fn some_of(candidates: Vec<Candidate>) -> Planned {
