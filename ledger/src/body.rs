@@ -14,7 +14,7 @@ use crate::packed::{self, PackedError};
 
 /// A body on its way into a ledger, or a simulated disk's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct OwnedBody {
+pub struct OwnedBody {
     /// The packed record.
     pub(crate) record: Vec<u8>,
     /// Its packed causer; `None` if the node itself caused it.
@@ -23,7 +23,10 @@ pub(crate) struct OwnedBody {
 
 impl OwnedBody {
     /// The body of a record.
-    pub(crate) fn new<R: Serialize>(caused: CausedRecord<'_, R>) -> Result<Self, BodyError> {
+    ///
+    /// # Errors
+    /// [`BodyError`] when the record has no packed form.
+    pub fn new<R: Serialize>(caused: CausedRecord<'_, R>) -> Result<Self, BodyError> {
         let causer = match caused.by {
             Causer::Itself => None,
             Causer::Peer(peer) => Some(packed::pack(peer.as_ref())?),
@@ -31,7 +34,9 @@ impl OwnedBody {
         Ok(Self { record: packed::pack(caused.record)?, causer })
     }
 
-    pub(crate) fn as_body(&self) -> Body<'_> {
+    /// The same, to be read.
+    #[must_use]
+    pub fn as_body(&self) -> Body<'_> {
         Body { record: StoredRecord::Packed(&self.record), causer: self.causer.as_deref() }
     }
 }

@@ -8,6 +8,7 @@
 //! This crate has:
 //!
 //! * [`SqliteLedger`]: the real ledger, a SQLite file.
+//! * [`shared`]: a log that several members share in etcd, for ledgers that outlive their machine.
 //! * [`LedgerReader`]: reads the durable records from a cursor on, while the writer is at work.
 //! * [`MemoryLedger`] on a [`SimulatedDisk`]: a simulated ledger for fault runs, which fails on demand.
 //! * [`Ledger`]: what a node needs of either ledger.
@@ -66,8 +67,7 @@
 //! [`look`] is for people: it checks whether a ledger is sound and shows what is in it, without changing anything.
 //!
 //! # What this leaves out
-//! Replication. Disks that break their promises: if the disk
-//! acknowledges an fsync that it has not done, the ledger is wrong, too.
+//! Disks that break their promises: if the disk acknowledges an fsync that it has not done, the ledger is wrong, too.
 
 mod archive;
 pub mod backup;
@@ -87,6 +87,7 @@ pub mod reader;
 mod replay;
 mod reserved_space;
 mod rows;
+pub mod shared;
 pub mod snapshot;
 pub mod sqlite;
 pub mod tip;
@@ -94,7 +95,7 @@ pub mod turn;
 mod upgrade;
 mod wal;
 
-pub use body::{Body, BodyError};
+pub use body::{Body, BodyError, OwnedBody};
 pub use error::{LedgerError, chain_text};
 pub use identity::Identity;
 pub use inspect::LedgerSummary;

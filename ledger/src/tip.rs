@@ -178,7 +178,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Hash> {
+pub(crate) fn unhex(text: &str) -> Option<Hash> {
     let mut hash = Hash::default();
     if text.len() != 2 * hash.len() || !text.is_ascii() {
         return None;
