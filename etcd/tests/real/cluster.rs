@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use coalloc_etcd::Etcd;
@@ -31,11 +32,19 @@ fn program() -> Option<PathBuf> {
     found
 }
 
-/// Ports that nobody listens on.
+/// Ports that nobody listens on, below those that the system gives to connections: such a connection could take the port of a
+/// member that was killed.
 fn free_ports(count: usize) -> Vec<u16> {
-    let listen = |_| TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken: Vec<TcpListener> = (0..count).map(listen).collect();
-    taken.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+    const PORTS: std::ops::Range<u16> = 12_000..20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let next = |_| loop {
+        let next = std::process::id() as u16 ^ NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = PORTS.start + next % (PORTS.end - PORTS.start);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    };
+    (0..count).map(next).collect()
 }
 
 impl Cluster {
