@@ -34,6 +34,11 @@ bench:
     cargo bench -p coalloc-ledger --bench ledger
     cargo bench -p coalloc-net --bench telemetry
 
+# What years leave behind, and what snapshots cost.
+bench-years RESERVATIONS="1000000":
+    cargo bench -p coalloc-ledger --bench year -- {{RESERVATIONS}}
+    cargo bench -p coalloc-ledger --bench growth
+
 # Co-allocations a second of a whole federation on this machine.
 bench-live *FLAGS:
     cargo run --release -- bench {{FLAGS}}

@@ -322,8 +322,8 @@ pub const HOLD_SEGMENTS_MAX: usize = 4_096;
 /// Most segments, and most names of servers, that an RM keeps of a refused Hold: enough for people to see what it was. A
 /// digest stands for the rest, so that whoever is refused over and over does not fill a disk with it.
 pub const REFUSED_SEGMENTS_KEPT: usize = 16;
-/// Most bytes of notes that a coordinator keeps with a request that planning refused. The request of longer ones is not
-/// kept; its digest is, so the same id gets the same answer.
+/// Most bytes of notes and of the last plan that a coordinator keeps with a reservation that was refused. Of a longer one neither
+/// request nor plan is kept; the request's digest is, so the same id gets the same answer.
 pub const REFUSED_NOTES_BYTES_MAX: usize = 16 << 10;
 
 /// End points (sites and border points) of a coordinator that serves parent coordinators. It offers a path between

@@ -119,7 +119,7 @@ impl Etcd {
     /// # Errors
     /// [`EtcdError::Unknown`] when it may have been done.
     pub async fn transact(&self, transaction: Transaction) -> Result<Outcome, EtcdError> {
-        let (doing, otherwise) = ("a transaction", transaction.otherwise.len());
+        let (doing, otherwise) = ("do a transaction", transaction.otherwise.len());
         let request = wire::TxnRequest::from(transaction);
         let call = async |channel| {
             KvClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX).txn(request).await

@@ -16,7 +16,7 @@ pub enum EtcdError {
         why: String,
     },
     /// There was no answer, or one that says nothing. What was to be changed may be changed, now or a little later.
-    #[error("etcd at {member} does not say whether it did {doing}: {why}")]
+    #[error("etcd at {member} was to {doing}, and does not say whether it did: {why}")]
     Unknown {
         /// The member that was called last.
         member: String,

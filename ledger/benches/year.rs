@@ -1,8 +1,8 @@
 //! Measures what years leave behind: a generator feeds reservations to a coordinator and two resource managers whose clocks
 //! it moves, and says how much memory and disk they take while the year goes by.
 //!
-//! `cargo bench -p coalloc-ledger --bench year -- [RESERVATIONS]` (1,000,000 unless it says otherwise; 10,000,000 take about
-//! an hour). The cores and the SQLite ledgers are the real ones; what is missing is the daemons around them: no process, no
+//! `cargo bench -p coalloc-ledger --bench year -- [RESERVATIONS]` (1,000,000 unless it says otherwise; 10,000,000 take
+//! hours). The cores and the SQLite ledgers are the real ones; what is missing is the daemons around them: no process, no
 //! network, no planner. The simulated time is as long as it takes to have [`LIVE`] reservations remembered at any moment, so
 //! ten million reservations are a year. Of ten reservations one is refused by a resource manager, one is released by its user,
 //! one is changed, and seven are left to end.
@@ -53,8 +53,8 @@ const BATCH: u64 = 256;
 /// From the request to the end of the window.
 const LEAD: Span = Span::from_secs(3_600);
 const DURATION: Span = Span::from_secs(12 * 3_600);
-/// How often it is looked for what can be forgotten. The daemons look every ten minutes, which costs them 0.1 % of a core;
-/// here it would take longer than all the rest.
+/// How often it is looked for what can be forgotten. The daemons look every ten minutes; here that would take longer
+/// than all the rest.
 const FORGET_EVERY: Span = Span::from_secs(4 * 3_600);
 const REPORTS: u64 = 10;
 

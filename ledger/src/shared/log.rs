@@ -49,8 +49,7 @@ fn beginning(id: &str) -> SharedTip {
 /// Why a shared log cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedLogError {
-    /// Another member leads, or has led since. Of an append, nothing will land after this; if an answer to it was lost before,
-    /// it may have landed.
+    /// Another member leads, or has led since. An append may have landed before that if an answer to it was lost.
     #[error("this member does not lead {prefix} any more: {why}")]
     NotLeading {
         /// The log.
@@ -96,6 +95,7 @@ pub enum SharedLogError {
 }
 
 /// One member's view of a shared log.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct SharedLog<S> {
     store: S,
@@ -106,6 +106,8 @@ pub struct SharedLog<S> {
     tip: SharedTip,
     /// The epoch in which this member leads.
     epoch: Option<i64>,
+    /// Has an append failed? Then it is unknown what has landed.
+    failed: bool,
 }
 
 /// How an append ended.
@@ -128,7 +130,7 @@ impl<S: Store> SharedLog<S> {
         let keys = Keys::new(prefix);
         let tip = SharedTip { sequence: 0, hash: Hash::default(), epoch: 0 };
         let (prefix, id) = (prefix.to_owned(), String::new());
-        let mut log = Self { store, prefix, keys, id, tip, epoch: None };
+        let mut log = Self { store, prefix, keys, id, tip, epoch: None, failed: false };
         let mut tries = 0;
         let known = match log.get(&log.keys.id(), &mut tries)? {
             Some(known) => known,
@@ -199,8 +201,11 @@ impl<S: Store> SharedLog<S> {
             changes: vec![leader],
             otherwise: vec![key.clone()],
         };
-        let mut tries = 0;
         self.epoch = None;
+        if self.failed {
+            return Err(self.not_leading("an append has failed".to_owned()));
+        }
+        let mut tries = 0;
         loop {
             let found = match self.store.transact(&transaction) {
                 // The key is made by this very transaction.
@@ -311,11 +316,19 @@ impl<S: Store> SharedLog<S> {
     /// Appends records: all or none, and durable at a majority of the store's members when this returns.
     ///
     /// # Errors
-    /// [`SharedLogError::NotLeading`]: none of them is in the log. Any other error: it is unknown, and the process must end (I16).
+    /// Whatever the error is, the records may be in the log, and the process must end (I16). This value neither appends nor leads any
+    /// more: what is still under way must not meet other records of the same epoch.
     pub fn append(&mut self, bodies: &[OwnedBody]) -> Result<(), SharedLogError> {
-        let Some(epoch) = self.epoch else {
-            return Err(self.not_leading("it has not tried to".to_owned()));
+        let Some(epoch) = self.epoch.filter(|_| !self.failed) else {
+            let why = if self.failed { "an append has failed" } else { "it has not tried to" };
+            return Err(self.not_leading(why.to_owned()));
         };
+        let appended = self.append_in(epoch, bodies);
+        self.failed = appended.is_err();
+        appended
+    }
+
+    fn append_in(&mut self, epoch: i64, bodies: &[OwnedBody]) -> Result<(), SharedLogError> {
         if bodies.is_empty() {
             return Ok(());
         }

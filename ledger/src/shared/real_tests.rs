@@ -59,6 +59,8 @@ fn members_of_etcd_are_killed_and_leaders_take_turns() {
         while runtime.block_on(etcd.revoke(lease.id)).is_err_and(|error| error.is_unknown()) {}
         let late = leader.append(&[body(0)]);
         assert!(matches!(late, Err(SharedLogError::NotLeading { .. })), "{late:?}");
+        assert!(leader.lead("again", lease.id).is_err(), "only a new process may lead again");
+        *leader = open(&cluster, &runtime);
         turns += 1;
     }
     let (mut reader, mut all) = (open(&cluster, &runtime), Vec::new());

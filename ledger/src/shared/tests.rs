@@ -93,14 +93,19 @@ fn who_has_lost_the_lead_appends_nothing() {
     old.append(&bodies("a", 2)).unwrap();
     store.expire(b"coalloc/grc/leader");
     // Nobody leads.
-    assert!(matches!(old.append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
+    assert!(matches!(old.clone().append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
     assert!(new.lead("new", 2).unwrap());
     // Somebody else leads, and has not appended yet.
-    assert!(matches!(old.append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
+    assert!(matches!(old.clone().append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
     assert_eq!(read_all(&mut new).unwrap(), bodies("a", 2));
     new.append(&bodies("c", 1)).unwrap();
-    assert!(matches!(old.append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
+    assert!(matches!(old.clone().append(&bodies("b", 1)), Err(SharedLogError::NotLeading { .. })));
     assert_eq!(read_all(&mut open(store.client())).unwrap().len(), 3);
+    // After a failure even the lead is of no use.
+    let mut failed = new.clone();
+    store.expire(b"coalloc/grc/leader");
+    assert!(failed.append(&bodies("d", 1)).is_err());
+    assert!(matches!(failed.lead("failed", 3), Err(SharedLogError::NotLeading { .. })));
 }
 
 #[test]
