@@ -1,4 +1,4 @@
-//! What all commands are made of: exit codes and failures ([`exit`]), calls to daemons ([`rpc`]), instants on
+//! What all commands are made of: exit codes and failures ([`exit`]), calls to daemons ([`rpc`]) and to whichever process leads ([`leader_channel`]), instants on
 //! the command line ([`when`]), requests from files and flags ([`request`]), certificates and who issues them
 //! ([`authority`]), how long they last ([`expiry`]), and how values ([`text`]) and timetables ([`gantt`]) look in text.
 //!
@@ -8,6 +8,7 @@ pub mod authority;
 pub mod exit;
 pub mod expiry;
 pub mod gantt;
+pub mod leader_channel;
 pub mod request;
 pub mod rpc;
 pub mod text;

@@ -590,6 +590,23 @@ pub const SNAPSHOT_RECORDS: u64 = 4_096;
 /// Records that stay in the ledger's file although a snapshot contains them: about 10 MB. A watcher that was away for
 /// no longer than they reach back goes on where it was.
 pub const LEDGER_RECORDS_KEPT: u64 = 50_000;
+/// Records after which a member of a shared log says that they are durable in its copy. It waits for its disk then.
+pub const SHARED_LOG_SEEN_RECORDS: u64 = 4_096;
+/// Records that a shared log keeps at most for members that do not have them: about 300 MB, of the 2 GiB that etcd takes by
+/// default. A member that was away for longer begins with a copy of another one's ledger.
+pub const SHARED_LOG_RECORDS_MAX: u64 = 1_000_000;
+/// Time after which the lease of the process that leads a shared log ends, if the process does not renew it.
+pub const LEASE: Span = Span::from_secs(5);
+/// Pause between two renewals of a lease: three are lost before it ends.
+pub const LEASE_RENEWAL: Span = Span::from_millis(1_200);
+/// Time before the end of its lease at which a leader answers no more: clocks do not run equally fast.
+pub const LEASE_MARGIN: Span = Span::from_secs(1);
+/// Pause between two looks of a standby at the shared log.
+pub const STANDBY_PAUSE: Span = Span::from_millis(100);
+/// Patience for one call to etcd. Another member is asked after that.
+pub const ETCD_PATIENCE: Span = Span::from_millis(1_500);
+/// Time for which a leader asks etcd what became of an append. Somebody else leads by then.
+pub const APPEND_PATIENCE: Span = Span::from_secs(15);
 /// Records in one archive, about 10 MB.
 pub const ARCHIVE_RECORDS: u64 = 50_000;
 /// Pause after which a task that must not give up tries a full inbox again.
@@ -680,6 +697,8 @@ pub const CLIENT_KEEPALIVE: Span = Span::from_millis(500);
 pub const CLIENT_KEEPALIVE_PATIENCE: Span = Span::from_millis(500);
 /// Longest time to make a connection.
 pub const CONNECT_PATIENCE: Span = Span::from_secs(2);
+/// Longest time for one of several addresses to say whether it leads: within [`CONNECT_PATIENCE`], and then the connection is made.
+pub const LEADER_PATIENCE: Span = Span::from_millis(1_000);
 /// Longest host name in a certificate, in characters: what DNS allows.
 pub const HOST_NAME_LEN_MAX: usize = 253;
 /// Most host names in one certificate.

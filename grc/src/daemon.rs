@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use coalloc_ledger::Ledger;
+use coalloc_ledger::{Identity, Ledger};
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::identity::server::ClientCertificates;
-use coalloc_net::identity::settings::Security;
+use coalloc_net::identity::settings::{Access, Security};
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
+use coalloc_net::shared_ledger::{Elected, Election, Standby};
 use coalloc_net::telemetry::Telemetry;
 use coalloc_net::tips::service::LedgersService;
 use coalloc_protocol::Causer;
@@ -27,7 +28,8 @@ use crate::pictures::Pictures;
 use crate::planning::Planners;
 use crate::planning::plan_cache::PlanCache;
 
-/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
+/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish. If the ledger is shared, the process first stands by until
+/// it leads.
 ///
 /// # Errors
 /// When the address is taken, the ledger cannot be used, the planners get no threads, or the transport fails.
@@ -36,12 +38,52 @@ pub async fn serve(config: GrcConfig) -> Result<(), DaemonError> {
     let listener = server::bind(config.daemon.listen).await?;
     config.daemon.security.follow();
     let host = System::host(config.daemon.security.dialer());
-    let opened = shell::open(&config, &host)?;
+    let Some(settings) = config.daemon.shared_ledger.clone() else {
+        let opened = shell::open(&config, &host)?;
+        let planners = Planners::start()?;
+        let stop = server::stop_signal();
+        return serve_on(config, &host, listener, opened, None, planners, stop).await;
+    };
+    let mut stop = Box::pin(server::stop_signal());
+    let core = shell::coordinator(&config, &host);
+    let standby = Standby {
+        settings: &settings,
+        daemon: &config.daemon,
+        node: Identity { kind: "grc".to_owned(), name: config.name.to_string() },
+        host: &host,
+        access: access(&config),
+        services: &services(&config),
+    };
+    let Some(elected) = standby.wait(&listener, core, &mut stop).await? else { return Ok(()) };
     let planners = Planners::start()?;
-    serve_on(config, &host, listener, opened, planners, server::stop_signal()).await
+    let Elected { core, ledger, election } = elected;
+    let office = Some(election.clone());
+    serve_on(config, &host, listener, (core, ledger), office, planners, stop).await?;
+    election.resign().await;
+    Ok(())
 }
 
-/// Serves on any machine until the future `stop` ends.
+/// Who may connect, and who may call what.
+fn access(config: &GrcConfig) -> Access {
+    let parents = config.upward.as_ref().map(|upward| upward.coordinators.clone());
+    let parents = parents.unwrap_or_default();
+    let access = config.daemon.security.access(ClientCertificates::Optional, &parents, &config.rms);
+    access.with_call_quotas(config.quotas.calls.clone())
+}
+
+/// The services of a coordinator.
+fn services(config: &GrcConfig) -> Vec<&'static str> {
+    let mut services = vec![
+        "coalloc.v1.Coordinator",
+        "coalloc.v1.Workflows",
+        "coalloc.v1.Resolver",
+        "coalloc.v1.Ledgers",
+    ];
+    services.extend(config.upward.is_some().then_some("coalloc.v1.ResourceManager"));
+    services
+}
+
+/// Serves on any machine until the future `stop` ends. `election` is what the process was elected to, if its ledger is shared.
 ///
 /// # Errors
 /// When no thread can be started, or the transport fails.
@@ -50,6 +92,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     host: &Host,
     listener: impl Listener,
     opened: (Coordinator, L),
+    election: Option<Election>,
     planners: Planners,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
@@ -60,8 +103,15 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     let tasks = config.tasks.clone();
     let pictures = Pictures::new(config.name.as_str(), tasks, federation.clone(), host);
     let (coordinator, ledger) = opened;
-    let (node, ledger_id) =
-        shell::start(&config, host, coordinator, ledger, &federation, &pictures)?;
+    let (node, ledger_id) = shell::start(
+        &config,
+        host,
+        coordinator,
+        ledger,
+        election.as_ref(),
+        &federation,
+        &pictures,
+    )?;
     let (handle, known) = (node.handle.clone(), federation.clone());
     let statuses = move || known.statuses();
     let figures = move || {
@@ -102,22 +152,13 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         .add_service(server::ledgers(ledgers));
     let (grc, listen, rms) = (&config.name, config.daemon.listen, config.rms.len());
     tracing::info!(%grc, %listen, rms, "serving");
-    let mut services = vec![
-        "coalloc.v1.Coordinator",
-        "coalloc.v1.Workflows",
-        "coalloc.v1.Resolver",
-        "coalloc.v1.Ledgers",
-    ];
+    let services = services(&config);
     if let Some(config) = config.upward.clone() {
         let upward = ParentService { config, service };
         routes = routes.add_service(server::resource_manager(upward));
-        services.push("coalloc.v1.ResourceManager");
     }
-    let parents = config.upward.as_ref().map(|upward| upward.coordinators.clone());
-    let parents = parents.unwrap_or_default();
-    let security = &config.daemon.security;
-    let access = security.access(ClientCertificates::Optional, &parents, &config.rms);
-    let access = access.with_call_quotas(config.quotas.calls.clone());
+    let access =
+        Access { leadership: election.as_ref().map(Election::leadership), ..access(&config) };
     let stop = async {
         stop.await;
         // A stream of events never ends by itself.

@@ -11,6 +11,7 @@ use coalloc_protocol::ReplayError;
 
 use crate::body::BodyError;
 use crate::identity::Identity;
+use crate::shared::SharedLogError;
 
 /// Why a ledger could not be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -270,6 +271,25 @@ pub enum LedgerError {
     Failed {
         /// The ledger.
         path: PathBuf,
+    },
+    /// The log that the ledger is a copy of cannot go on.
+    #[error(transparent)]
+    Shared(#[from] SharedLogError),
+    /// The file is a copy of another log. It was not modified.
+    #[error(
+        "{} is ledger {found}, but {prefix} is the log of ledger {expected}. Correct the path or the prefix; a new member begins \
+         with a copy of another one's file (`coalloc ledger backup`)",
+        path.display()
+    )]
+    OtherLog {
+        /// The file.
+        path: PathBuf,
+        /// The id of its ledger.
+        found: String,
+        /// The log.
+        prefix: String,
+        /// The id of the log's ledger.
+        expected: String,
     },
     /// The operating system reported an error.
     #[error("{doing} {} failed", path.display())]

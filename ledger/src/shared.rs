@@ -16,19 +16,25 @@
 //!
 //! | key | what it has |
 //! |---|---|
-//! | `PREFIX/id` | the ledger's id |
+//! | `PREFIX/id` | the ledger's id, and the id by which others know it |
 //! | `PREFIX/leader` | who leads, with a lease; the revision at which it was made is the epoch |
 //! | `PREFIX/tip` | see above |
 //! | `PREFIX/log/N` | a batch of records; the first has number N |
 //! | `PREFIX/chunk/N/EPOCH/I` | parts of a batch that is too long for one value, written before it |
 //! | `PREFIX/seen/MEMBER` | the last record that is durable at a member |
 //!
-//! Left out: snapshots and archives. Each member keeps them beside its own copy of the log, and a batch leaves the store when
-//! every member has it. Source: docs/adr/0049-etcd.md.
+//! Snapshots and archives are in the copy of the log that each member keeps as a file ([`SharedLedger`]). A batch leaves the store
+//! when every member has it, and at the latest when so many others were appended
+//! ([`SHARED_LOG_RECORDS_MAX`](coalloc_common::limits::SHARED_LOG_RECORDS_MAX)).
+//!
+//! Left out: leases, which a member renews beside its ledger, and when it tries to lead. Source: docs/adr/0049-etcd.md.
 
 mod batch;
 mod etcd_store;
 mod keys;
+mod ledger;
+#[cfg(test)]
+mod ledger_tests;
 mod log;
 #[cfg(test)]
 mod real_tests;
@@ -39,5 +45,6 @@ mod tests;
 mod twin;
 
 pub use self::etcd_store::EtcdStore;
-pub use self::log::{SharedLog, SharedLogError, SharedTip};
+pub use self::ledger::{Membership, SharedLedger};
+pub use self::log::{SharedLog, SharedLogError, SharedLogId, SharedTip};
 pub use self::store::Store;

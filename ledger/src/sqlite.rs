@@ -46,6 +46,15 @@ const WAL_BYTES_KEPT: i64 = 16 << 20;
 /// Records that an append deletes at most, of those that are in an archive.
 const TRIMMED_AT_A_TIME: u64 = 256;
 
+/// What a file is of its ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileRole {
+    /// All that there is. What was appended is durable, and a tip beside the file reveals whether something was lost.
+    Original,
+    /// A copy of a log that is elsewhere. A crash may cut off its end, which is read again there.
+    Copy,
+}
+
 /// A [`Log`] in a SQLite file. See the crate's documentation for the format and its guarantees.
 pub struct SqliteLedger<R> {
     path: PathBuf,
@@ -61,6 +70,7 @@ pub struct SqliteLedger<R> {
     policy: SnapshotPolicy,
     archiver: Archiver,
     room: ReservedSpace,
+    role: FileRole,
     /// Has an append failed? Then it is unknown what is on the disk, so nothing more is written.
     failed: bool,
     /// Declared last, so that the lock is freed after the connection is closed.
@@ -97,10 +107,37 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         new_id: impl FnOnce() -> String,
         fold: &mut impl Fold<Record = R>,
     ) -> Result<Self, LedgerError> {
+        Self::open_as(FileRole::Original, path, identity, new_id, fold)
+    }
+
+    /// Opens this member's copy of a log that is elsewhere, and creates it with the id of that log if there is none. The records
+    /// of the copy are read into the fold.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::open_into`].
+    pub(crate) fn open_copy(
+        path: &Path,
+        identity: &Identity,
+        id: &str,
+        fold: &mut impl Fold<Record = R>,
+    ) -> Result<Self, LedgerError> {
+        Self::open_as(FileRole::Copy, path, identity, || id.to_owned(), fold)
+    }
+
+    fn open_as(
+        role: FileRole,
+        path: &Path,
+        identity: &Identity,
+        new_id: impl FnOnce() -> String,
+        fold: &mut impl Fold<Record = R>,
+    ) -> Result<Self, LedgerError> {
         // Two names of one file must lead to one lock.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let lock = Lock::take(&path)?;
-        let remembered = remembered(&path)?;
+        let remembered = match role {
+            FileRole::Original => remembered(&path)?,
+            FileRole::Copy => TipState::Nothing,
+        };
         if !inspect::exists(&path)? {
             if let TipState::Tip(tip) = &remembered {
                 let (beside, records) = (beside(&path, ".tip"), tip.sequence);
@@ -144,11 +181,13 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         }
         let hash = |record: u64| hash_of(&connection, record).ok().flatten();
         let archiver = Archiver::new(&path, &about, positions.begin.last, hash)?;
-        let keeper = TipWriter::new_or_none(&path, &end.tip).map_err(|source| LedgerError::Io {
-            path: beside(&path, ".tip"),
-            doing: "writing",
-            source,
-        })?;
+        let keeper = match role {
+            FileRole::Original => TipWriter::new_or_none(&path, &end.tip).map_err(|source| {
+                LedgerError::Io { path: beside(&path, ".tip"), doing: "writing", source }
+            })?,
+            FileRole::Copy => TipWriter::none(),
+        };
+        set_durable(&connection, role == FileRole::Original).map_err(sqlite(&path, "opening"))?;
         let mut room = ReservedSpace::new(&path, &connection)
             .map_err(sqlite(&path, "reserving disk space in"))?;
         room.check(&mut connection).map_err(sqlite(&path, "reserving disk space in"))?;
@@ -165,24 +204,35 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             policy: SnapshotPolicy::default(),
             archiver,
             room,
+            role,
             failed: false,
             _lock: lock,
             _records: PhantomData,
         })
     }
 
-    /// Writes the records in one transaction: all of them or none, and durable when this returns.
-    fn write(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), LedgerError> {
+    /// The bodies of records, as they are written after the last record.
+    pub(crate) fn bodies(
+        &self,
+        records: &[CausedRecord<'_, R>],
+    ) -> Result<Vec<OwnedBody>, LedgerError> {
+        let body = |(sequence, caused): (u64, &CausedRecord<'_, R>)| {
+            OwnedBody::new(*caused).map_err(|source| {
+                let path = self.path.clone();
+                LedgerError::Unencodable { path, sequence, source }
+            })
+        };
+        (self.last + 1..).zip(records).map(body).collect()
+    }
+
+    /// Writes records in one transaction: all of them or none. In an original they are durable when this returns.
+    fn write(&mut self, bodies: Vec<OwnedBody>) -> Result<(), LedgerError> {
         let mut chain = Chain { last: self.last, tip: self.tip };
         let failed = sqlite(&self.path, "writing to");
         let transaction = self.connection.transaction().map_err(&failed)?;
         {
             let mut insert = transaction.prepare_cached(INSERT).map_err(&failed)?;
-            for caused in records {
-                let body = OwnedBody::new(*caused).map_err(|source| {
-                    let (path, sequence) = (self.path.clone(), chain.last + 1);
-                    LedgerError::Unencodable { path, sequence, source }
-                })?;
+            for body in bodies {
                 chain.append(body.as_body());
                 let OwnedBody { record, causer } = body;
                 let causer = causer.map(|causer| self.causers.number(&transaction, causer));
@@ -200,10 +250,45 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         Ok(())
     }
 
-    /// Writes the changed parts in one transaction.
-    fn write_parts<P: Serialize>(&mut self, changed: &[ChangedPart<P>]) -> Result<(), LedgerError> {
+    /// Appends records as they are in another log. After an error, what is on the disk is unknown.
+    pub(crate) fn append_bodies(&mut self, bodies: Vec<OwnedBody>) -> Result<(), LedgerError> {
+        if self.failed {
+            return Err(LedgerError::Failed { path: self.path.clone() });
+        }
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        let result = self.write(bodies);
+        self.failed = result.is_err();
+        if !self.failed {
+            let (sequence, hash) = (self.last, self.tip);
+            self.keeper.moved(&Tip { ledger_id: self.about.id.clone(), sequence, hash });
+        }
+        result
+    }
+
+    /// Writes the changed parts in one transaction. If it is to be durable, all records before it are durable afterwards, too.
+    pub(crate) fn write_parts<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+        is_durable: bool,
+    ) -> Result<(), LedgerError> {
+        if self.failed {
+            return Err(LedgerError::Failed { path: self.path.clone() });
+        }
+        let result = self.try_write_parts(changed, is_durable);
+        self.failed = result.is_err();
+        result
+    }
+
+    fn try_write_parts<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+        is_durable: bool,
+    ) -> Result<(), LedgerError> {
         let failed = sqlite(&self.path, "writing a snapshot to");
         let at = Chain { last: self.last, tip: self.tip };
+        set_durable(&self.connection, is_durable).map_err(&failed)?;
         let transaction = self.connection.transaction().map_err(&failed)?;
         let written = snapshot::write(&transaction, self.positions.snapshot, changed, at);
         let written = written.map_err(|error| match error {
@@ -214,6 +299,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             }
         })?;
         transaction.commit().map_err(&failed)?;
+        set_durable(&self.connection, self.role == FileRole::Original).map_err(&failed)?;
         self.positions.snapshot = Some(written);
         let begin = self.positions.begin;
         let SnapshotPolicy { kept, archived, .. } = self.policy;
@@ -433,16 +519,9 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         if self.failed {
             return Err(LedgerError::Failed { path: self.path.clone() });
         }
-        if records.is_empty() {
-            return Ok(());
-        }
-        let result = self.write(records);
-        self.failed = result.is_err();
-        if !self.failed {
-            let (sequence, hash) = (self.last, self.tip);
-            self.keeper.moved(&Tip { ledger_id: self.about.id.clone(), sequence, hash });
-        }
-        result
+        let bodies = self.bodies(records);
+        self.failed = bodies.is_err();
+        self.append_bodies(bodies?)
     }
 
     fn snapshot_is_due(&self, changed: usize) -> bool {
@@ -454,12 +533,7 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
         &mut self,
         changed: &[ChangedPart<P>],
     ) -> Result<(), LedgerError> {
-        if self.failed {
-            return Err(LedgerError::Failed { path: self.path.clone() });
-        }
-        let result = self.write_parts(changed);
-        self.failed = result.is_err();
-        result
+        self.write_parts(changed, true)
     }
 
     fn room(&mut self) -> Result<DiskSpace, LedgerError> {
@@ -480,6 +554,13 @@ impl<R> Drop for SqliteLedger<R> {
     }
 }
 
+/// Should each commit wait for the disk? Otherwise only the copying of the write-ahead log does, and a crash cuts off some of the
+/// last commits, but never one before another.
+fn set_durable(connection: &Connection, is_durable: bool) -> rusqlite::Result<()> {
+    let mode = if is_durable { "FULL" } else { "NORMAL" };
+    connection.pragma_update(None, "synchronous", mode)
+}
+
 /// Opens the connection that writes.
 pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
     let open = || -> rusqlite::Result<(Connection, String)> {
@@ -489,7 +570,7 @@ pub(crate) fn connect(path: &Path) -> Result<Connection, LedgerError> {
         let mode = connection
             .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0))?;
         // In write-ahead mode, FULL makes each commit wait for the disk.
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        set_durable(&connection, true)?;
         // On macOS, fsync reaches the platter only with these two settings; elsewhere they do nothing.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;

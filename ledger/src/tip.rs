@@ -117,10 +117,15 @@ impl TipWriter {
                 if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
                 warn_of(&error);
-                Ok(Self { file: None, second: false })
+                Ok(Self::none())
             }
             made => made,
         }
+    }
+
+    /// Writes nothing.
+    pub(crate) const fn none() -> Self {
+        Self { file: None, second: false }
     }
 
     /// Writes a new tip: the ledger is durable up to this record.

@@ -1,6 +1,10 @@
 //! Channels to other daemons, with every limit set: over TLS with an identity, or in plain text. What a daemon has shown at the
 //! last connection is kept beside its address.
 //!
+//! A daemon may have several addresses: those of the processes that share its ledger. Each new connection goes to the one that
+//! leads, which is the one whose health says that it serves. The others serve nothing, and a leader that is replaced
+//! ends, and its connections with it.
+//!
 //! Left out: the TLS handshake itself ([`crate::identity::client`]).
 
 use std::pin::Pin;
@@ -12,7 +16,11 @@ use coalloc_protocol::Causer;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 use tower_service::Service;
 
 use crate::identity::certificate::CertificateOwner;
@@ -23,7 +31,7 @@ use crate::server::{BoxStream, Stream};
 /// A daemon to connect to: where it is, and who has to answer there.
 #[derive(Debug, Clone)]
 pub struct Destination {
-    /// The address, as host:port.
+    /// The address, as host:port; several of them with commas between.
     pub address: String,
     /// How to connect to the address, with every limit set.
     pub endpoint: Endpoint,
@@ -56,16 +64,17 @@ impl ShownCertificate {
 }
 
 impl Destination {
-    /// A daemon at `address` (`host:port`).
+    /// A daemon at `address`: `host:port`, or several of them with commas between.
     ///
     /// # Errors
-    /// [`InvalidField`] when the address is not `host:port`.
+    /// [`InvalidField`] when an address is not `host:port`.
     pub fn new(
         field: &str,
         address: &str,
         expected: Option<ExpectedServer>,
     ) -> Result<Self, InvalidField> {
-        let endpoint = endpoint(field, address)?;
+        check_address(field, address)?;
+        let endpoint = endpoint(field, first(address))?;
         Ok(Self {
             address: address.to_owned(),
             endpoint,
@@ -122,9 +131,9 @@ impl Dialer {
     #[must_use]
     pub fn connect(&self, to: &Destination) -> Channel {
         // In plain text the library's own connector does the same with less.
-        match self.identity {
-            None => to.endpoint.connect_lazy(),
-            Some(_) => self.connect_over(SystemNetwork, to),
+        match (&self.identity, several(&to.address)) {
+            (None, false) => to.endpoint.connect_lazy(),
+            _ => self.connect_over(SystemNetwork, to),
         }
     }
 
@@ -141,10 +150,10 @@ impl Dialer {
         })
     }
 
-    /// A channel to `address` (`host:port`), where any daemon that is believed may answer.
+    /// A channel to `address` (`host:port`, or several with commas between), where any daemon that is believed may answer.
     ///
     /// # Errors
-    /// [`InvalidField`] when the address is not `host:port`.
+    /// [`InvalidField`] when an address is not `host:port`.
     pub fn channel(&self, field: &str, address: &str) -> Result<Channel, InvalidField> {
         Ok(self.connect(&Destination::new(field, address, None)?))
     }
@@ -174,20 +183,65 @@ impl Network for SystemNetwork {
     }
 }
 
-/// Connects to one address, whenever the channel needs a connection.
+/// Connects to one address, or to the one of several that leads, whenever the channel needs a connection.
 #[derive(Debug, Clone)]
 struct Connector<N> {
     network: N,
     /// `None`: connections are in plain text.
     identity: Option<Arc<IdentityStore>>,
     expected: ExpectedServer,
+    /// One or several, with commas between.
     address: Arc<str>,
     shown: ShownCertificate,
 }
 
+/// An error of a connector.
+type ConnectError = Box<dyn std::error::Error + Send + Sync>;
+
+impl<N: Network> Connector<N> {
+    async fn connect(self) -> Result<BoxStream, ConnectError> {
+        let address = match several(&self.address) {
+            true => self.leading().await?,
+            false => self.address.to_string(),
+        };
+        let stream = self.network.open(&address).await?;
+        let Some(identity) = self.identity else { return Ok(Box::new(stream)) };
+        let stream = secure(&identity, &self.expected, stream).await?;
+        self.shown.set(stream.server().clone());
+        Ok(Box::new(stream))
+    }
+
+    /// The address whose server says that it serves. All are asked at once, because one may be silent.
+    async fn leading(&self) -> Result<String, ConnectError> {
+        let mut asked = JoinSet::new();
+        for address in self.address.split(',') {
+            let one = Self { address: address.into(), ..self.clone() };
+            asked.spawn(async move { one.serves().await });
+        }
+        while let Some(answer) = asked.join_next().await {
+            if let Ok(Some(address)) = answer {
+                return Ok(address);
+            }
+        }
+        Err(format!("none of {} leads, or can be reached", self.address).into())
+    }
+
+    /// The one address, if its server says that it serves.
+    async fn serves(self) -> Option<String> {
+        let address = self.address.to_string();
+        let endpoint = endpoint("address", &address).ok()?;
+        let mut client = HealthClient::new(endpoint.connect_with_connector_lazy(self));
+        let request = HealthCheckRequest { service: String::new() };
+        let answer = client.check(request);
+        let patience = limits::LEADER_PATIENCE.to_std();
+        let answer = tokio::time::timeout(patience, answer).await.ok()?.ok()?.into_inner();
+        (answer.status() == ServingStatus::Serving).then_some(address)
+    }
+}
+
 impl<N: Network> Service<Uri> for Connector<N> {
     type Response = TokioIo<BoxStream>;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Error = ConnectError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
@@ -195,23 +249,28 @@ impl<N: Network> Service<Uri> for Connector<N> {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { network, identity, expected, address, shown } = self.clone();
-        Box::pin(async move {
-            let stream = network.open(&address).await?;
-            let Some(identity) = identity else { return Ok(TokioIo::new(Box::new(stream) as _)) };
-            let stream = secure(&identity, &expected, stream).await?;
-            shown.set(stream.server().clone());
-            Ok(TokioIo::new(Box::new(stream) as _))
-        })
+        let connector = self.clone();
+        Box::pin(async move { connector.connect().await.map(TokioIo::new) })
     }
 }
 
-/// Checks an address without connecting anywhere.
+/// Whether these are several addresses.
+#[must_use]
+pub fn several(address: &str) -> bool {
+    address.contains(',')
+}
+
+/// The first of several addresses.
+fn first(address: &str) -> &str {
+    address.split(',').next().unwrap_or(address)
+}
+
+/// Checks an address, or several with commas between, without connecting anywhere.
 ///
 /// # Errors
-/// [`InvalidField`] when it is not `host:port`.
+/// [`InvalidField`] when one is not `host:port`.
 pub fn check_address(field: &str, address: &str) -> Result<(), InvalidField> {
-    bare(field, address).map(|_| ())
+    address.split(',').try_for_each(|one| bare(field, one).map(drop))
 }
 
 fn bare(field: &str, address: &str) -> Result<Endpoint, InvalidField> {

@@ -12,6 +12,7 @@ use crate::client::check_address;
 use crate::files;
 use crate::identity::settings::Security;
 use crate::server::{ServerError, listen_address};
+use crate::shared_ledger::settings::SharedLedgerSettings;
 use crate::telemetry::{self, LogFormat};
 
 /// Exit code of a daemon whose configuration is wrong.
@@ -100,6 +101,13 @@ pub fn die(reason: &str) -> ! {
     std::process::abort()
 }
 
+/// Ends the process at once because another one may lead. Whoever supervises it starts it again, and it stands by.
+pub fn end_as_standby(reason: &str) -> ! {
+    tracing::warn!(reason, "this process does not lead any more and ends now");
+    eprintln!("error: {reason}");
+    std::process::exit(EXIT_FAILURE.into())
+}
+
 /// A daemon's own settings, checked.
 #[derive(Debug, Clone)]
 pub struct DaemonSettings {
@@ -109,6 +117,8 @@ pub struct DaemonSettings {
     pub security: Security,
     /// The ledger's file.
     pub ledger: PathBuf,
+    /// How the ledger is shared with other processes; `None`: the file is all that there is.
+    pub shared_ledger: Option<SharedLedgerSettings>,
     /// Address on which metrics are served; `None`: nowhere.
     pub metrics_listen: Option<SocketAddr>,
     /// Address to which traces are sent, `http://host:port`; `None`: nowhere.
@@ -149,9 +159,12 @@ pub fn daemon_settings(
         }
     };
     let traces_endpoint = traces_endpoint(&wire.traces_endpoint)?;
-    // Last, because it reads files.
+    // Last, because they read files.
     let security = Security::parse(wire, listen, folder)?;
-    Ok(DaemonSettings { listen, security, ledger, metrics_listen, traces_endpoint })
+    let shared_ledger = wire.shared_ledger.as_ref();
+    let shared_ledger =
+        shared_ledger.map(|shared| SharedLedgerSettings::parse(shared, folder)).transpose()?;
+    Ok(DaemonSettings { listen, security, ledger, shared_ledger, metrics_listen, traces_endpoint })
 }
 
 fn traces_endpoint(text: &str) -> Result<Option<String>, InvalidField> {

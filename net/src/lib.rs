@@ -15,6 +15,7 @@
 //! * [`node`]: a running core, with its ledger, its owner, and the handle by which RPC handlers post to it.
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
 //!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
+//! * [`shared_ledger`]: a node whose ledger is shared with other processes. [`leadership`]: whether it may answer.
 //!
 //! * [`identity`]: who is at the other end of a connection. [`authorization`]: who may make which call. A daemon
 //!   without an identity serves in plain text, on loopback only. [`tips`]: what a daemon says, with its key, of the end
@@ -30,11 +31,13 @@ pub mod disk_space;
 pub mod files;
 pub mod identity;
 pub mod latest;
+pub mod leadership;
 pub mod machine;
 pub mod metrics;
 pub mod node;
 pub mod resource_manager;
 pub mod server;
+pub mod shared_ledger;
 pub mod status;
 pub mod telemetry;
 pub mod tips;

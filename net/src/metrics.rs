@@ -295,6 +295,8 @@ pub struct Ledger {
     pub has_room: LabelledMetric<Gauge, 1>,
     /// Reserved space, in bytes, which is kept back for commits, aborts and releases.
     pub room_bytes: LabelledMetric<Gauge, 1>,
+    /// 1 if this process leads those that share its ledger, else 0.
+    pub leads: LabelledMetric<Gauge, 1>,
     /// Inputs that wait for the owner.
     pub inbox: LabelledMetric<Gauge, 1>,
     /// Inputs that were refused because the inbox was full.
@@ -345,6 +347,11 @@ pub fn ledger() -> &'static Ledger {
                 ["core"],
                 "room_bytes",
                 "Disk space that the ledger reserves for commits, aborts and releases",
+            ),
+            leads: room.gauges(
+                ["kind"],
+                "leads",
+                "Where a ledger is shared: 1 when this process leads, 0 when it stands by",
             ),
             inbox: room.gauges(
                 ["core"],

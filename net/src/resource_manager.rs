@@ -163,6 +163,7 @@ impl TransactionCall {
         tracing::warn!(%txn, %coordinator, ?answer, "rejected");
         match answer {
             Answer::OtherContent => status::other_content("transaction", txn.as_str()),
+            Answer::OlderLeader { epoch } => status::older_leader(coordinator, *epoch),
             Answer::Held { .. } | Answer::Done | Answer::Refused(_) | Answer::Denied => {
                 status::internal("the core gave an answer that does not belong to this call")
             }

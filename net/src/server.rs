@@ -35,6 +35,7 @@ use crate::files;
 use crate::identity::server::{ProvenClient, TlsServer};
 use crate::identity::settings::Access;
 use crate::identity::trust::Use;
+use crate::leadership::{Leadership, LeadershipLayer};
 use crate::metrics::calls::CallsLayer;
 
 /// Why a server did not start, or why it ended.
@@ -147,8 +148,13 @@ async fn serve_at<L: Listener>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    for service in services {
-        health.set_service_status(*service, tonic_health::ServingStatus::Serving).await;
+    let status = match access.leadership.as_ref().is_some_and(Leadership::is_standby) {
+        true => tonic_health::ServingStatus::NotServing,
+        false => tonic_health::ServingStatus::Serving,
+    };
+    // The server as a whole has no name.
+    for service in services.iter().chain([&""]) {
+        health.set_service_status(*service, status).await;
     }
     let reflection = || {
         tonic_reflection::server::Builder::configure()
@@ -185,7 +191,8 @@ async fn serve_at<L: Listener>(
             authorization: access.authorization,
             call_rates: access.call_rates,
             clock: access.clock,
-        });
+        })
+        .layer(LeadershipLayer(access.leadership));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();
     let routes = routes.prepare();
@@ -213,7 +220,12 @@ async fn serve_at<L: Listener>(
 }
 
 /// The server of one connection.
-type OneServer = Server<Stack<AuthorizationLayer, Stack<WorkLayer, Stack<CallsLayer, Identity>>>>;
+type OneServer = Server<
+    Stack<
+        LeadershipLayer,
+        Stack<AuthorizationLayer, Stack<WorkLayer, Stack<CallsLayer, Identity>>>,
+    >,
+>;
 
 /// What a connection meets when it is let in.
 struct Entrance {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use coalloc_common::{InvalidField, Span, plain_text};
+use coalloc_common::{CoordinatorName, InvalidField, Span, plain_text};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -115,6 +115,42 @@ pub fn stopping() -> Status {
     with_reason(Code::Unavailable, "STOPPING", &[], text, details)
 }
 
+/// The reason, for programs, of a status which says that the process stands by.
+const STANDBY: &str = "STANDBY";
+
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the process stands by. `leader` is the name of the member that leads, and its address.
+#[must_use]
+pub fn standby(leader: Option<(&str, &str)>) -> Status {
+    let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let (text, about) = match &leader {
+        Some((member, address)) => (
+            format!("this process stands by; {member} leads, at {address}: send the call there"),
+            vec![("leader", *member), ("address", *address)],
+        ),
+        None => {
+            let text = "this process stands by, and no other one leads now; send the call again";
+            (text.to_owned(), Vec::new())
+        }
+    };
+    with_reason(Code::Unavailable, STANDBY, &about, text, details)
+}
+
+/// Whether a process has answered that it stands by.
+#[must_use]
+pub fn is_standby(status: &Status) -> bool {
+    let info = status.get_details_error_info();
+    info.is_some_and(|info| info.domain == DOMAIN && info.reason == STANDBY)
+}
+
+/// UNAVAILABLE with `google.rpc.RetryInfo`: this process has led, and does not know whether it still does.
+#[must_use]
+pub fn lease_uncertain() -> Status {
+    let details = ErrorDetails::with_retry_info(Some(WAITING_RETRY));
+    let text = "etcd has not renewed the lease of this process in time, so another one may lead now. It is not known whether \
+                the call was carried out; the same may be sent again under the same id: nothing is done twice";
+    with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[], text, details)
+}
+
 /// The reason, for programs, of a status which says that the outcome is not known.
 const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
 
@@ -201,6 +237,18 @@ pub fn not_now(kind: &str, name: &str, text: impl Into<String>) -> Status {
     with_reason(Code::FailedPrecondition, "NOT_NOW", &[(kind, name)], text, details)
 }
 
+/// FAILED_PRECONDITION with `google.rpc.PreconditionFailure`: the message came from a process that was replaced.
+#[must_use]
+pub fn older_leader(coordinator: &CoordinatorName, epoch: u64) -> Status {
+    let text =
+        format!("{coordinator} is led by another process now, in epoch {epoch}; nothing was done");
+    let name = coordinator.as_str();
+    let details = ErrorDetails::with_precondition_failure_violation("LEADER", name, &text);
+    let epoch = epoch.to_string();
+    let about = [("coordinator", name), ("epoch", &epoch)];
+    with_reason(Code::FailedPrecondition, "OLDER_LEADER", &about, text, details)
+}
+
 /// INTERNAL: this program is at fault.
 #[must_use]
 pub fn internal(text: impl Into<String>) -> Status {
@@ -281,6 +329,9 @@ mod tests {
                 "TOO_MANY_CALLS",
             ),
             (stopping(), Code::Unavailable, "STOPPING"),
+            (standby(Some(("b", "127.0.0.1:7"))), Code::Unavailable, "STANDBY"),
+            (standby(None), Code::Unavailable, "STANDBY"),
+            (lease_uncertain(), Code::Unavailable, "OUTCOME_UNKNOWN"),
             (broken_off("it"), Code::Unavailable, "BROKEN_OFF"),
             (outcome_unknown("request", "r7"), Code::Unavailable, "OUTCOME_UNKNOWN"),
             (answer_lost(), Code::Unavailable, "OUTCOME_UNKNOWN"),
@@ -288,6 +339,11 @@ mod tests {
             (nobody_heard(&["crm-N"]), Code::Unavailable, "NOT_KNOWN_YET"),
             (not_for_us("nrm", "crm"), Code::FailedPrecondition, "OTHER_DAEMON"),
             (not_now("reservation", "r7", "later"), Code::FailedPrecondition, "NOT_NOW"),
+            (
+                older_leader(&CoordinatorName::composed("grc"), 7),
+                Code::FailedPrecondition,
+                "OLDER_LEADER",
+            ),
             (internal("oh"), Code::Internal, "INTERNAL"),
         ];
         for (status, code, reason) in cases {

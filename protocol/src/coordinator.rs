@@ -180,9 +180,20 @@ pub struct Coordinator {
     short_notes: ShortNotes,
     /// What was forgotten, and when to look for more.
     forgetting: Forgetting,
+    /// In which epoch the process leads that has this coordinator.
+    epoch: LeaderEpoch,
     /// Whether the disk has space for something new, and which Holds of parents were refused because it had
     /// none. Lost at a restart.
     room: DiskGate,
+}
+
+/// The epoch of the last election.
+#[derive(Debug, Clone, Default)]
+struct LeaderEpoch {
+    /// 0 if there was none: the ledger was never shared.
+    now: u64,
+    /// What the snapshot says.
+    in_snapshot: u64,
 }
 
 type Step = Unsynced<CoordinatorRecord, CoordinatorEffect>;
@@ -225,6 +236,7 @@ impl Coordinator {
             live: LiveReservations::default(),
             quotas: ReservationQuotas::default(),
             forgetting: Forgetting::default(),
+            epoch: LeaderEpoch::default(),
             room: DiskGate::default(),
         }
     }
@@ -232,6 +244,19 @@ impl Coordinator {
     /// Sets the tag of all ids to come. It is known once the ledger is open.
     pub fn set_tag(&mut self, tag: String) {
         self.config.tag = tag;
+    }
+
+    /// The epoch of the last election; 0 if there was none. Orders carry it.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch.now
+    }
+
+    /// The epoch of an election that the store of the ledger has given this number. It is higher than any before, even if the ledger
+    /// has moved to a store that counts from the beginning.
+    #[must_use]
+    pub fn next_epoch(&self, number: u64) -> u64 {
+        number.max(self.epoch.now.saturating_add(1))
     }
 
     /// A reservation by its id, or by the client's id of its request.
@@ -496,6 +521,9 @@ impl Core for Coordinator {
         let mut out = StepOutput::default();
         match input {
             CoordinatorInput::Start => self.start(now, &mut out),
+            CoordinatorInput::Elected { epoch, member } => {
+                self.record(CoordinatorRecord::LeaderElected { epoch, member, at: now }, &mut out);
+            }
             CoordinatorInput::Conversation(input) => self.converse(input, now, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {
                 if !self.disown_delivered(&rm, &txn, kind, &delivery, now, &mut out) {

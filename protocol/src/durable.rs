@@ -86,6 +86,12 @@ impl<R, E> Unsynced<R, E> {
         Self { records, effects, by: Causer::Itself }
     }
 
+    /// The same step after one more record.
+    pub(crate) fn after(mut self, record: R) -> Self {
+        self.records.insert(0, record);
+        self
+    }
+
     /// The same step, caused by somebody. Its shell knows by whom; a core does not.
     pub fn caused_by(self, by: Causer) -> Self {
         Self { by, ..self }

@@ -29,6 +29,7 @@ pub mod core;
 pub mod digest;
 mod disk_gate;
 pub mod durable;
+mod leader_epochs;
 pub mod message;
 mod oldest_open;
 pub mod participant;

@@ -93,6 +93,11 @@ pub enum Answer {
     Refused(Refusal),
     /// Hold: the RM knows the transaction with other content. Nothing has changed.
     OtherContent,
+    /// The message came from a process that does not lead its coordinator any more. Nothing has changed.
+    OlderLeader {
+        /// The epoch in which another process leads.
+        epoch: u64,
+    },
     /// The transaction belongs to another coordinator, or it is new and its coordinator is unknown to the RM
     /// (I21). Nothing has changed, and this RM holds or has booked nothing of it for the sender.
     Denied,

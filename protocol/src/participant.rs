@@ -60,6 +60,8 @@ mod inner;
 mod input;
 mod kept;
 #[cfg(test)]
+mod leader_tests;
+#[cfg(test)]
 mod level_tests;
 mod overlap;
 #[cfg(test)]
@@ -114,6 +116,7 @@ use crate::core::{Core, ReplayError};
 use crate::digest::BookingSet;
 use crate::disk_gate::DiskGate;
 use crate::durable::Unsynced;
+use crate::leader_epochs::LeaderEpochs;
 use crate::message::{Answer, Cause, HoldOrder, Token};
 use crate::tracked::TrackedMap;
 use crate::update::ChangeLog;
@@ -154,6 +157,8 @@ pub struct Participant {
     room: DiskGate,
     /// What is forgotten, and when to look again.
     forgetting: Forgetting,
+    /// Which process leads those that share a coordinator's ledger.
+    leader_epochs: LeaderEpochs,
 }
 
 type Step = Unsynced<ParticipantRecord, ParticipantEffect>;
@@ -192,6 +197,7 @@ impl Participant {
             boot_in_snapshot: None,
             room: DiskGate::default(),
             forgetting: Forgetting::default(),
+            leader_epochs: LeaderEpochs::default(),
         }
     }
 
@@ -506,6 +512,7 @@ impl Core for Participant {
             ParticipantInput::Commit { txn, by, token } => self.commit(txn, by, token, now),
             ParticipantInput::Abort { txn, by, token } => self.abort(txn, by, token, now),
             ParticipantInput::Release { txn, by, token } => self.release(txn, by, token, now),
+            ParticipantInput::Led { epoch, order } => self.led(epoch, *order, now),
             ParticipantInput::Resolved { txn, resolution } => self.resolved(txn, resolution, now),
             ParticipantInput::Room(room) => {
                 self.room.now = room;

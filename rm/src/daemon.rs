@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use coalloc_ledger::Ledger;
+use coalloc_ledger::{Identity, Ledger};
 use coalloc_net::convert;
 use coalloc_net::daemon::{self, DaemonError, Workers};
 use coalloc_net::identity::server::ClientCertificates;
+use coalloc_net::identity::settings::Access;
 use coalloc_net::machine::{Host, System};
 use coalloc_net::server::{self, Listener};
+use coalloc_net::shared_ledger::{Elected, Election, Standby};
 use coalloc_net::telemetry::{LogFormat, Telemetry};
 use coalloc_net::tips::service::LedgersService;
 use coalloc_proto::file::FileError;
@@ -35,7 +37,8 @@ pub fn run(
     })
 }
 
-/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish.
+/// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish. If the ledger is shared, the process first stands by until
+/// it leads.
 ///
 /// # Errors
 /// When the address is taken, the ledger cannot be used, or the transport fails.
@@ -43,13 +46,42 @@ async fn serve(config: RmConfig) -> Result<(), DaemonError> {
     // The address comes first, so that a second daemon with this configuration ends here, or else at the
     // ledger's lock.
     let listener = server::bind(config.daemon.listen).await?;
-    let opened = shell::open(&config)?;
+    let Some(settings) = config.daemon.shared_ledger.clone() else {
+        let opened = shell::open(&config)?;
+        config.daemon.security.follow();
+        let host = System::host(config.daemon.security.dialer());
+        return serve_on(config, &host, listener, opened, None, server::stop_signal()).await;
+    };
     config.daemon.security.follow();
     let host = System::host(config.daemon.security.dialer());
-    serve_on(config, &host, listener, opened, server::stop_signal()).await
+    let mut stop = Box::pin(server::stop_signal());
+    let core = shell::participant(&config);
+    let standby = Standby {
+        settings: &settings,
+        daemon: &config.daemon,
+        node: Identity { kind: config.kind.word().to_owned(), name: config.name.to_string() },
+        host: &host,
+        access: access(&config),
+        services: &SERVICES,
+    };
+    let Some(elected) = standby.wait(&listener, core, &mut stop).await? else { return Ok(()) };
+    let Elected { core, ledger, election } = elected;
+    let office = Some(election.clone());
+    serve_on(config, &host, listener, (core, ledger), office, stop).await?;
+    election.resign().await;
+    Ok(())
 }
 
-/// Serves on any machine, until `stop` is done.
+/// The services of an RM.
+const SERVICES: [&str; 2] = ["coalloc.v1.ResourceManager", "coalloc.v1.Ledgers"];
+
+/// Who may connect, and who may call what.
+fn access(config: &RmConfig) -> Access {
+    let (required, none) = (ClientCertificates::Required, BTreeMap::new());
+    config.daemon.security.access(required, &config.coordinators, &none)
+}
+
+/// Serves on any machine, until `stop` is done. `election` is what the process was elected to, if its ledger is shared.
 ///
 /// # Errors
 /// When the ledger does not fit this configuration, or the transport fails.
@@ -58,6 +90,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     host: &Host,
     listener: impl Listener,
     opened: (Participant, L),
+    election: Option<Election>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
     let (participant, ledger) = opened;
@@ -75,24 +108,20 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         config.name.as_str(),
         &config.daemon.security,
     );
-    let description = DescribeResponse { ledger_id, started, ..config.description };
+    let description = DescribeResponse { ledger_id, started, ..config.description.clone() };
     let service = RmService::new(node.handle.clone(), description, publisher);
     let routes =
         Routes::new(server::resource_manager(service)).add_service(server::ledgers(ledgers));
     let (name, listen) = (&config.name, config.daemon.listen);
     tracing::info!(rm = %name, kind = config.kind.word(), %listen, "serving");
-    let access = config.daemon.security.access(
-        ClientCertificates::Required,
-        &config.coordinators,
-        &BTreeMap::new(),
-    );
+    let access =
+        Access { leadership: election.as_ref().map(Election::leadership), ..access(&config) };
     let stop = async {
         stop.await;
         // A watch stream never ends by itself.
         node.handle.end_watches();
     };
-    let services = ["coalloc.v1.ResourceManager", "coalloc.v1.Ledgers"];
-    server::serve(listener, access, routes, &services, node.room.clone(), stop).await?;
+    server::serve(listener, access, routes, &SERVICES, node.room.clone(), stop).await?;
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(rm = %config.name, "stopped");

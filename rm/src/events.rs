@@ -74,6 +74,7 @@ const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
         | ParticipantRecord::Moved { .. }
         | ParticipantRecord::Held { .. }
         | ParticipantRecord::Refused { .. }
+        | ParticipantRecord::LeaderChanged { .. }
         | ParticipantRecord::Forgotten { .. } => None,
     }
 }
@@ -89,6 +90,7 @@ fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> 
         // How a booking is routed over the inner network is not disclosed; and what is forgotten had ended before.
         ParticipantRecord::Opened { .. }
         | ParticipantRecord::Moved { .. }
+        | ParticipantRecord::LeaderChanged { .. }
         | ParticipantRecord::Forgotten { .. } => return None,
         ParticipantRecord::Held { order, hard, at, servers, .. } => {
             let servers = granted_servers(&order.segments, servers);

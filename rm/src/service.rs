@@ -141,7 +141,8 @@ impl ResourceManager for RmService {
         let oldest_open = wire.oldest_open;
         let watches = self.publisher.may_watch(&order.coordinator);
         let watcher = watches.then(|| (order.coordinator.clone(), order.segments.clone()));
-        let hold = |token| ParticipantInput::Hold { order, oldest_open, token };
+        let epoch = wire.coordinator_epoch;
+        let hold = |token| led(epoch, ParticipantInput::Hold { order, oldest_open, token });
         let answer = self.handle.call(&caller.causer(), hold).await?;
         let answer = call.hold_answer(answer)?;
         let fresh = match watcher {
@@ -159,7 +160,8 @@ impl ResourceManager for RmService {
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Commit, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
-        let input = |token| ParticipantInput::Commit { txn, by, token };
+        let epoch = wire.coordinator_epoch;
+        let input = |token| led(epoch, ParticipantInput::Commit { txn, by, token });
         let refused =
             call.end_answer("booked", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::CommitResponse { refused }))
@@ -173,7 +175,8 @@ impl ResourceManager for RmService {
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Abort, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
-        let input = |token| ParticipantInput::Abort { txn, by, token };
+        let epoch = wire.coordinator_epoch;
+        let input = |token| led(epoch, ParticipantInput::Abort { txn, by, token });
         let refused =
             call.end_answer("aborted", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::AbortResponse { refused }))
@@ -187,7 +190,8 @@ impl ResourceManager for RmService {
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Release, meant, txn, by)?;
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
-        let input = |token| ParticipantInput::Release { txn, by, token };
+        let epoch = wire.coordinator_epoch;
+        let input = |token| led(epoch, ParticipantInput::Release { txn, by, token });
         let refused =
             call.end_answer("released", self.handle.call(&caller.causer(), input).await?)?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
@@ -235,6 +239,11 @@ impl ResourceManager for RmService {
         }
         Ok(Response::new(page.page.into_answer()))
     }
+}
+
+/// A message of a process that leads in this epoch.
+fn led(epoch: u64, order: ParticipantInput) -> ParticipantInput {
+    ParticipantInput::Led { epoch, order: Box::new(order) }
 }
 
 /// A listing, with what has been read of its page so far.

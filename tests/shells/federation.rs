@@ -108,14 +108,16 @@ pub(crate) async fn serve(
         let ledger = SimLedger::open(&hardware, &mut core)?;
         let planners = Planners::at_once()?;
         let opened = (core, ledger);
-        coalloc_grc::daemon::serve_on(config, &host, listener, opened, planners, forever).await?;
+        coalloc_grc::daemon::serve_on(config, &host, listener, opened, None, planners, forever)
+            .await?;
     } else {
         let mut config = configs().rms[name].clone();
         config.daemon.security = security;
         expect_all(&protection, &mut config.coordinators);
         let mut core = coalloc_rm::shell::participant(&config);
         let ledger = SimLedger::open(&hardware, &mut core)?;
-        coalloc_rm::daemon::serve_on(config, &host, listener, (core, ledger), forever).await?;
+        coalloc_rm::daemon::serve_on(config, &host, listener, (core, ledger), None, forever)
+            .await?;
     }
     Ok(())
 }

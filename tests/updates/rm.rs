@@ -73,7 +73,7 @@ impl Rm {
             let _ = stopped.await;
         };
         let serving = async move {
-            daemon::serve_on(config, &host, listener, opened, stopped).await.unwrap()
+            daemon::serve_on(config, &host, listener, opened, None, stopped).await.unwrap()
         };
         (self.stop, self.running) = (Some(stop), Some(tokio::spawn(serving)));
     }

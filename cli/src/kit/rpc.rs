@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::limits;
-use coalloc_net::client::Dialer;
+use coalloc_net::client::{Dialer, several};
 use coalloc_net::identity::client::HandshakeError;
 use coalloc_net::identity::store::IdentityStore;
 use coalloc_net::status::{Effect, effect};
@@ -20,6 +20,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_types::StatusExt as _;
 
 use crate::kit::exit::{Exit, Failure};
+use crate::kit::leader_channel::LeaderChannel;
 use crate::kit::text;
 
 /// The coordinator's address when neither a flag nor the environment gives one.
@@ -28,12 +29,12 @@ const GRC_DEFAULT: &str = "127.0.0.1:7000";
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A client of a coordinator.
-pub type Coordinator = CoordinatorClient<Channel>;
+pub type Coordinator = CoordinatorClient<LeaderChannel>;
 /// A client of a resource manager.
 pub type ResourceManager = ResourceManagerClient<Channel>;
 
 /// A client of a coordinator for workflows.
-pub type Workflows = WorkflowsClient<Channel>;
+pub type Workflows = WorkflowsClient<LeaderChannel>;
 
 /// Who calls.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -75,7 +76,8 @@ pub fn dialer_of(folder: &Path) -> Result<Dialer, Failure> {
 /// The coordinator to call, and who calls it.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct GrcArgs {
-    /// The coordinator's host:port [default: $COALLOC_GRC, or 127.0.0.1:7000]
+    /// The coordinator's host:port, or those of all processes that share its ledger, with commas between [default:
+    /// $COALLOC_GRC, or 127.0.0.1:7000]
     #[arg(long, value_name = "ADDR")]
     pub grc: Option<String>,
     #[command(flatten)]
@@ -94,7 +96,7 @@ impl GrcArgs {
     ///
     /// # Errors
     /// When the address is not valid, nobody listens there, or a resource manager does.
-    pub async fn connect(&self) -> Result<CoordinatorClient<Channel>, Failure> {
+    pub async fn connect(&self) -> Result<Coordinator, Failure> {
         coordinator_at(&self.identity.dialer()?, &self.address()).await
     }
 }
@@ -103,11 +105,12 @@ impl GrcArgs {
 ///
 /// # Errors
 /// When the address is not valid, nobody listens there, or a resource manager does.
-pub async fn coordinator_at(
-    dialer: &Dialer,
-    address: &str,
-) -> Result<CoordinatorClient<Channel>, Failure> {
+pub async fn coordinator_at(dialer: &Dialer, address: &str) -> Result<Coordinator, Failure> {
     let client = coordinator(dialer, address)?;
+    if several(address) {
+        // One of them leads, or will in a moment. The calls wait for it.
+        return Ok(client);
+    }
     let reached = tokio::net::TcpStream::connect(address);
     let problem = match tokio::time::timeout(CONNECT_PATIENCE, reached).await {
         Ok(Ok(_)) => {
@@ -202,8 +205,9 @@ pub fn cause_of(status: &Status) -> String {
 ///
 /// # Errors
 /// When the address is not host:port.
-pub fn coordinator(dialer: &Dialer, address: &str) -> Result<CoordinatorClient<Channel>, Failure> {
-    let client = CoordinatorClient::new(dialer.channel("--grc", address)?);
+pub fn coordinator(dialer: &Dialer, address: &str) -> Result<Coordinator, Failure> {
+    let channel = LeaderChannel::new(dialer.channel("--grc", address)?, address);
+    let client = CoordinatorClient::new(channel);
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
         .max_encoding_message_size(limits::MESSAGE_MAX_BYTES))
@@ -214,7 +218,8 @@ pub fn coordinator(dialer: &Dialer, address: &str) -> Result<CoordinatorClient<C
 /// # Errors
 /// When the address is not host:port.
 pub fn workflows(dialer: &Dialer, address: &str) -> Result<Workflows, Failure> {
-    let client = WorkflowsClient::new(dialer.channel("--grc", address)?);
+    let channel = LeaderChannel::new(dialer.channel("--grc", address)?, address);
+    let client = WorkflowsClient::new(channel);
     Ok(client
         .max_decoding_message_size(limits::ANSWER_MAX_BYTES)
         .max_encoding_message_size(limits::WORKFLOW_MESSAGE_MAX_BYTES))
@@ -309,7 +314,7 @@ pub async fn all_bookings(
 /// # Errors
 /// The status of the call that failed.
 pub async fn all_reservations(
-    client: &mut CoordinatorClient<Channel>,
+    client: &mut Coordinator,
     mut request: v1::ListRequest,
 ) -> Result<Vec<v1::Reservation>, Status> {
     let mut reservations = Vec::new();

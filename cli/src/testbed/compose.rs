@@ -323,6 +323,7 @@ fn daemon(service: &str, port: u16) -> Result<v1::Daemon, Failure> {
         metrics_listen: format!("0.0.0.0:{METRICS_PORT}"),
         traces_endpoint: String::new(),
         identity: Some(identity),
+        shared_ledger: None,
     })
 }
 

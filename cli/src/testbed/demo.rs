@@ -6,6 +6,7 @@
 //! the answers, and [`report`] prints the results (with a chart by [`gantt`](mod@gantt)). The daemons are
 //! always stopped at the end, unless the user asks to keep them.
 
+pub mod ha;
 pub mod readback;
 pub mod report;
 pub mod servers;
@@ -20,8 +21,6 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use coalloc_common::{Span, Time};
 use coalloc_proto::v1;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
-use tonic::transport::Channel;
 
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::gantt;
@@ -95,6 +94,7 @@ pub struct DemoArgs {
 /// Demos of another kind.
 #[derive(Debug, Clone, Subcommand)]
 enum DemoKind {
+    Ha(ha::HaArgs),
     Servers(servers::ServersArgs),
     Torus(torus::TorusArgs),
     Workflow(workflow::WorkflowArgs),
@@ -106,6 +106,7 @@ enum DemoKind {
 /// are stopped in each case.
 pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
     match &args.what {
+        Some(DemoKind::Ha(args)) => return ha::run(args).await,
         Some(DemoKind::Servers(args)) => return servers::run(args).await,
         Some(DemoKind::Torus(args)) => return torus::run(args).await,
         Some(DemoKind::Workflow(args)) => return workflow::run(args).await,
@@ -223,7 +224,7 @@ async fn exercise(
 ) -> Result<Report, Failure> {
     let (asked, lower) = levels(args.shape(), posts);
     let clients = asked.iter().map(|post| rpc::coordinator(&post.dialer, &post.address));
-    let mut clients: Vec<CoordinatorClient<Channel>> = clients.collect::<Result<_, _>>()?;
+    let mut clients: Vec<rpc::Coordinator> = clients.collect::<Result<_, _>>()?;
     let count = args.requests as usize;
     let day = next_full(Span::from_secs(3_600), now).saturating_add(Span::from_secs(86_400));
     let arrivals = workload::arrivals(args.seed, count, day, args.type4);

@@ -8,12 +8,14 @@
 
 pub mod certificates;
 pub mod daemons;
+pub mod etcd;
 pub mod layout;
 pub mod ports;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use coalloc_net::client::Dialer;
 use coalloc_proto::file::{Document, parse};
 use coalloc_proto::v1;
 use tempfile::TempDir;
@@ -78,8 +80,16 @@ pub(crate) async fn start(
             daemons.start(post.clone(), tied)?;
         }
         daemons.wait_serving().await?;
-        for post in level.iter().filter(|post| post.kind == Kind::Grc) {
-            wait_reachable(&mut rpc::coordinator(&post.dialer, &post.address)?, daemons).await?;
+        // Processes that share a ledger are one coordinator with several addresses.
+        let (members, others): (Vec<_>, Vec<_>) =
+            level.iter().filter(|post| post.kind == Kind::Grc).partition(|post| post.may_stand_by);
+        let of = |posts: &[&Post]| -> Option<(Dialer, String)> {
+            let all: Vec<&str> = posts.iter().map(|post| post.address.as_str()).collect();
+            Some((posts.first()?.dialer.clone(), all.join(",")))
+        };
+        let others = others.iter().filter_map(|post| of(&[*post]));
+        for (dialer, address) in others.chain(of(&members)) {
+            wait_reachable(&mut rpc::coordinator(&dialer, &address)?, daemons).await?;
         }
     }
     let seconds = started.elapsed().as_secs_f64();

@@ -11,6 +11,7 @@ mod verify;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use coalloc_ledger::shared::SharedLogError;
 use coalloc_ledger::{LedgerError, chain_text};
 
 use crate::kit::exit::{Answer, Exit, Failure};
@@ -156,7 +157,13 @@ pub(crate) fn failure(error: &LedgerError) -> Failure {
         LedgerError::Locked { .. }
         | LedgerError::NotRestored { .. }
         | LedgerError::Occupied { .. } => Exit::Refused,
+        LedgerError::Shared(SharedLogError::Occupied { .. }) => Exit::Refused,
+        LedgerError::Shared(SharedLogError::Damaged { .. } | SharedLogError::Trimmed { .. }) => {
+            Exit::Failed
+        }
+        LedgerError::Shared(_) => Exit::CallFailed,
         LedgerError::NewerFormat { .. }
+        | LedgerError::OtherLog { .. }
         | LedgerError::ForeignNode { .. }
         | LedgerError::NotALedger { .. }
         | LedgerError::BadIdentity { .. }

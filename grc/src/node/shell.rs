@@ -12,6 +12,7 @@ use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
 use coalloc_net::node;
 use coalloc_net::resource_manager::Resolvers;
+use coalloc_net::shared_ledger::Election;
 use coalloc_net::status::{self, Effect};
 use coalloc_net::traces::{self, SpanKind};
 use coalloc_net::waiters::Waiters;
@@ -76,8 +77,8 @@ pub fn open(
     Ok((coordinator, ledger))
 }
 
-/// Starts the coordinator with the state that its ledger holds, and returns it with the ledger's identity. Must be
-/// called within a tokio runtime.
+/// Starts the coordinator with the state that its ledger holds, and returns it with the ledger's identity. If its process was
+/// elected to lead, that is recorded before anything else. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// When the system gives no thread.
@@ -86,9 +87,18 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
     host: &Host,
     mut coordinator: Coordinator,
     ledger: L,
+    election: Option<&Election>,
     federation: &Federation,
     pictures: &Pictures,
 ) -> Result<(Node, String), DaemonError> {
+    let elected = election.map(|election| {
+        let epoch = coordinator.next_epoch(election.number);
+        CoordinatorInput::Elected { epoch, member: election.member.clone() }
+    });
+    let epoch = match &elected {
+        Some(CoordinatorInput::Elected { epoch, .. }) => *epoch,
+        _ => coordinator.epoch(),
+    };
     let ledger_id = ledger.identity();
     coordinator.set_tag(tag(&ledger_id).to_owned());
     let (outbox, outgoing) = mpsc::unbounded_channel();
@@ -106,6 +116,9 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
             }
         }
     })?;
+    if let Some(elected) = elected {
+        node.handle.tell(elected);
+    }
     node.handle.tell(CoordinatorInput::Start);
     let (name, federation) = (config.name.to_string(), federation.clone());
     if let Some(upward) = &config.upward {
@@ -118,7 +131,8 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
         }));
     }
     let pictures = pictures.clone();
-    tokio::spawn(send_all(name, federation, pictures, outgoing, node.handle.clone()));
+    let sender = Sender { coordinator: name, epoch };
+    tokio::spawn(send_all(sender, federation, pictures, outgoing, node.handle.clone()));
     Ok((node, ledger_id))
 }
 
@@ -138,9 +152,18 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
     }
 }
 
+/// Who sends messages.
+#[derive(Debug, Clone)]
+struct Sender {
+    /// The coordinator.
+    coordinator: String,
+    /// The epoch in which its process leads; 0 if its ledger was never shared.
+    epoch: u64,
+}
+
 /// Sends each message in a task of its own, so that a slow RM delays no other, and posts how its delivery ended.
 async fn send_all(
-    coordinator: String,
+    sender: Sender,
     federation: Federation,
     pictures: Pictures,
     mut outgoing: mpsc::UnboundedReceiver<Outgoing>,
@@ -151,7 +174,7 @@ async fn send_all(
     while let Some(outgoing) = outgoing.recv().await {
         let (rm, txn) = (outgoing.rm.clone(), outgoing.txn.clone());
         let kind = outgoing.message.kind();
-        let (coordinator, handle) = (coordinator.clone(), handle.clone());
+        let (sender, handle) = (sender.clone(), handle.clone());
         let client = federation.client(&rm);
         let shown = federation.shown(&rm);
         if client.is_none() && not_configured.insert(rm.clone()) {
@@ -166,7 +189,7 @@ async fn send_all(
             let span = traces::of_transaction(&txn).child(meters::method(kind), SpanKind::Client);
             let delivery = match client {
                 Some(client) => {
-                    let sent = send(client, &pictures, &coordinator, outgoing);
+                    let sent = send(client, &pictures, sender, outgoing);
                     span.carry(sent).await
                 }
                 None => Delivery::Rejected(format!("{rm} is not configured")),
@@ -200,15 +223,15 @@ struct Outgoing {
 async fn send(
     mut client: RmClient,
     pictures: &Pictures,
-    coordinator: &str,
+    sender: Sender,
     outgoing: Outgoing,
 ) -> Delivery {
     let Outgoing { rm, txn, message, oldest_open } = outgoing;
-    let transaction = txn.to_string();
-    let (coordinator, resource_manager) = (coordinator.to_owned(), rm.to_string());
+    let (transaction, resource_manager) = (txn.to_string(), rm.to_string());
+    let Sender { coordinator, epoch: coordinator_epoch } = sender;
     let refused = match message {
         Message::Hold(order) => {
-            let request = timed(convert::hold_to_wire(&rm, &order, oldest_open));
+            let request = timed(convert::hold_to_wire(&rm, &order, oldest_open, coordinator_epoch));
             let answer = client.hold(request).await.map(tonic::Response::into_inner);
             // This comes before the core gets the answer, so that planning again already uses these facts.
             if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {
@@ -217,15 +240,22 @@ async fn send(
             return delivered(answer.map(convert::hold_answer_from_wire));
         }
         Message::Commit => {
-            let request = v1::CommitRequest { transaction, coordinator, resource_manager };
+            let request =
+                v1::CommitRequest { transaction, coordinator, resource_manager, coordinator_epoch };
             client.commit(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
         Message::Abort => {
-            let request = v1::AbortRequest { transaction, coordinator, resource_manager };
+            let request =
+                v1::AbortRequest { transaction, coordinator, resource_manager, coordinator_epoch };
             client.abort(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
         Message::Release => {
-            let request = v1::ReleaseRequest { transaction, coordinator, resource_manager };
+            let request = v1::ReleaseRequest {
+                transaction,
+                coordinator,
+                resource_manager,
+                coordinator_epoch,
+            };
             client.release(timed(request)).await.map(|answer| answer.into_inner().refused)
         }
     };

@@ -163,7 +163,9 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
-        CoordinatorRecord::Forgotten { .. } => Subject::Nothing,
+        CoordinatorRecord::Forgotten { .. } | CoordinatorRecord::LeaderElected { .. } => {
+            Subject::Nothing
+        }
         // A tombstone has no transaction of this coordinator, so it makes no event.
         CoordinatorRecord::ParentTombstone { txn, .. }
         | CoordinatorRecord::Prepared { txn, .. }
@@ -317,6 +319,9 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let what = "long over: every resource manager is told to release it".into();
             let new = Change::new(State::Terminating, what, *at);
             Change { txn: Some(txn), ..new.booked(*version) }
+        }
+        CoordinatorRecord::LeaderElected { member, at, .. } => {
+            Change::over(format!("{member} leads"), *at)
         }
         CoordinatorRecord::Forgotten { at, .. } => Change::over("forgotten".into(), *at),
         CoordinatorRecord::Finished { txn, state, version, at } => {

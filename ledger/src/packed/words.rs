@@ -33,4 +33,5 @@ pub(super) static WORDS: &[&str] = &[
     "disowning", "differing", "transactions", "all", "by_id", "old_candidate", "new_candidate",
     "parts", "attempt", "forgotten", "oldest_open", "replaced_by", "ledger", "number",
     "retention_ended", "at_rest_since", "reservations", "tombstones",
+    "leader_elected", "leader_changed", "epoch", "member", "leader",
 ];

@@ -40,6 +40,32 @@ impl SharedTip {
     }
 }
 
+/// Which ledger a log is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedLogId {
+    /// The id with which the chain begins: 32 hexadecimal digits.
+    pub chain: String,
+    /// The id by which others know the ledger. It is another one if a backup of the ledger was restored.
+    pub identity: String,
+}
+
+impl SharedLogId {
+    /// That of a new ledger.
+    #[must_use]
+    pub fn new(id: String) -> Self {
+        Self { chain: id.clone(), identity: id }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        format!("{} {}", self.chain, self.identity).into_bytes()
+    }
+
+    fn decode(value: &[u8]) -> Option<Self> {
+        let (chain, identity) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+        Some(Self { chain: chain.to_owned(), identity: identity.to_owned() })
+    }
+}
+
 /// The end of a log without records.
 fn beginning(id: &str) -> SharedTip {
     let chain = Chain::new(id);
@@ -81,6 +107,23 @@ pub enum SharedLogError {
         /// What is wrong.
         why: String,
     },
+    /// There is no log, and none may be made.
+    #[error(
+        "there is no log at {prefix}. If this ledger is to be shared there from now on, say so with `coalloc ledger share`; if it \
+         was shared there before, etcd has lost it"
+    )]
+    Missing {
+        /// The log.
+        prefix: String,
+    },
+    /// There is a log already.
+    #[error("there is a log at {prefix} already, of ledger {found}; nothing was changed")]
+    Occupied {
+        /// The log.
+        prefix: String,
+        /// Its ledger.
+        found: String,
+    },
     /// The log begins after the record that is needed next.
     #[error(
         "{prefix} does not have record {wanted} any more. This member was away for too long: copy the ledger of another member \
@@ -101,7 +144,7 @@ pub struct SharedLog<S> {
     store: S,
     prefix: String,
     keys: Keys,
-    id: String,
+    id: SharedLogId,
     /// The last record that this member knows.
     tip: SharedTip,
     /// The epoch in which this member leads.
@@ -118,39 +161,71 @@ enum Landing {
 }
 
 impl<S: Store> SharedLog<S> {
-    /// Opens the log below a prefix, and makes it with the id that `new_id` gives if there is none.
+    /// Opens the log below a prefix. If there is none, it is made with the id that `new_id` gives, or else refused.
     ///
     /// # Errors
-    /// [`SharedLogError`] when the store does not answer, or has something else there.
-    pub fn open(
+    /// [`SharedLogError`] when the store does not answer, or has something else there, or nothing.
+    pub fn open<F: FnOnce() -> String>(
         store: S,
         prefix: &str,
-        new_id: impl FnOnce() -> String,
+        new_id: Option<F>,
     ) -> Result<Self, SharedLogError> {
-        let keys = Keys::new(prefix);
-        let tip = SharedTip { sequence: 0, hash: Hash::default(), epoch: 0 };
-        let (prefix, id) = (prefix.to_owned(), String::new());
-        let mut log = Self { store, prefix, keys, id, tip, epoch: None, failed: false };
+        let mut log = Self::closed(store, prefix);
         let mut tries = 0;
-        let known = match log.get(&log.keys.id(), &mut tries)? {
-            Some(known) => known,
-            None => log.make(&new_id(), &mut tries)?,
+        let known = match (log.get(&log.keys.id(), &mut tries)?, new_id) {
+            (Some(known), _) => known,
+            (None, Some(new_id)) => {
+                let id = new_id();
+                log.make(&SharedLogId::new(id.clone()), &beginning(&id), &mut tries)?
+            }
+            (None, None) => return Err(SharedLogError::Missing { prefix: log.prefix }),
         };
-        let id = String::from_utf8(known.value);
-        log.id = id.map_err(|_| log.damaged("its id is no text".to_owned()))?;
-        log.tip = beginning(&log.id);
+        let id = SharedLogId::decode(&known.value);
+        log.id = id.ok_or_else(|| log.damaged("its id is not understood".to_owned()))?;
+        log.tip = beginning(&log.id.chain);
         Ok(log)
     }
 
-    /// Makes the log, unless somebody else does. Returns the key of its id.
-    fn make(&mut self, id: &str, tries: &mut u32) -> Result<KeyValue, SharedLogError> {
+    /// Makes a log that begins after the last record of a ledger. Its members begin with copies of that ledger.
+    ///
+    /// # Errors
+    /// [`SharedLogError::Occupied`] when there is a log of another ledger, or with other records; or the store does not answer.
+    pub fn share(
+        store: S,
+        prefix: &str,
+        id: &SharedLogId,
+        sequence: u64,
+        hash: [u8; 32],
+    ) -> Result<(), SharedLogError> {
+        let mut log = Self::closed(store, prefix);
+        let tip = SharedTip { sequence, hash, epoch: 0 };
+        let mut tries = 0;
+        let known = log.make(id, &tip, &mut tries)?;
+        if known.value == id.encode() && log.tip_in_store(&mut tries)? == tip {
+            return Ok(());
+        }
+        let found = SharedLogId::decode(&known.value).map(|id| id.identity).unwrap_or_default();
+        Err(SharedLogError::Occupied { prefix: log.prefix, found })
+    }
+
+    fn closed(store: S, prefix: &str) -> Self {
+        let tip = SharedTip { sequence: 0, hash: Hash::default(), epoch: 0 };
+        let (keys, prefix, id) =
+            (Keys::new(prefix), prefix.to_owned(), SharedLogId::new(String::new()));
+        Self { store, prefix, keys, id, tip, epoch: None, failed: false }
+    }
+
+    /// Makes the log, unless it is there. Returns the key of its id.
+    fn make(
+        &mut self,
+        id: &SharedLogId,
+        tip: &SharedTip,
+        tries: &mut u32,
+    ) -> Result<KeyValue, SharedLogError> {
         let put = |key, value| Change::Put { key, value, lease: None };
         let transaction = Transaction {
             conditions: vec![Condition::Absent { key: self.keys.id() }],
-            changes: vec![
-                put(self.keys.id(), id.as_bytes().to_owned()),
-                put(self.keys.tip(), beginning(id).encode()),
-            ],
+            changes: vec![put(self.keys.id(), id.encode()), put(self.keys.tip(), tip.encode())],
             otherwise: Vec::new(),
         };
         loop {
@@ -164,10 +239,25 @@ impl<S: Store> SharedLog<S> {
         }
     }
 
-    /// The ledger's id.
+    /// The ledger.
     #[must_use]
-    pub fn id(&self) -> &str {
+    pub const fn id(&self) -> &SharedLogId {
         &self.id
+    }
+
+    /// The log, for people.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Who leads: what its process said of itself; `None` if nobody does.
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when the store does not answer.
+    pub fn leader(&mut self) -> Result<Option<String>, SharedLogError> {
+        let leader = self.get(&self.keys.leader(), &mut 0)?;
+        Ok(leader.map(|leader| String::from_utf8_lossy(&leader.value).into_owned()))
     }
 
     /// The last record that this member knows.
@@ -458,7 +548,7 @@ impl<S: Store> SharedLog<S> {
         Ok(if members.is_empty() { 0 } else { least })
     }
 
-    /// Gives up the records up to this one, which must be the last of a batch.
+    /// Gives up the records up to this one, and the rest of its batch.
     ///
     /// # Errors
     /// [`SharedLogError`] when the store does not answer. It may be done later.

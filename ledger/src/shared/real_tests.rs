@@ -21,7 +21,7 @@ fn client(cluster: &Cluster, runtime: &tokio::runtime::Runtime) -> coalloc_etcd:
 
 fn open(cluster: &Cluster, runtime: &tokio::runtime::Runtime) -> SharedLog<EtcdStore> {
     let store = EtcdStore::new(client(cluster, runtime), runtime.handle().clone(), PATIENCE);
-    SharedLog::open(store, "coalloc/grc", || "f".repeat(32)).unwrap()
+    SharedLog::open(store, "coalloc/grc", Some(|| "f".repeat(32))).unwrap()
 }
 
 fn body(number: u64) -> OwnedBody {

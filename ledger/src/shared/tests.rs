@@ -37,14 +37,14 @@ fn read_all(log: &mut SharedLog<Twin>) -> Result<Vec<OwnedBody>, SharedLogError>
 }
 
 fn open(store: Twin) -> SharedLog<Twin> {
-    SharedLog::open(store, PREFIX, id).unwrap()
+    SharedLog::open(store, PREFIX, Some(id)).unwrap()
 }
 
 #[test]
 fn what_one_member_appends_another_one_reads() {
     let mut store = Twin::new(1, 0, false);
     let (mut leader, mut follower) = (open(store.client()), open(store.client()));
-    assert_eq!((leader.id(), leader.epoch()), (&id()[..], None));
+    assert_eq!((&leader.id().chain, leader.epoch()), (&id(), None));
     assert!(matches!(leader.append(&bodies("a", 1)), Err(SharedLogError::NotLeading { .. })));
     assert!(leader.lead("one", 7).unwrap() && leader.lead("one", 7).unwrap());
     assert!(!follower.lead("two", 8).unwrap());

@@ -56,9 +56,15 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
     })
 }
 
-/// The Hold that goes to this resource manager, with the oldest open attempt of its coordinator.
+/// The Hold that goes to this resource manager, with the oldest open attempt of its coordinator, and the epoch in which its
+/// sender leads.
 #[must_use]
-pub fn hold_to_wire(rm: &RmName, order: &HoldOrder, oldest_open: u64) -> v1::HoldRequest {
+pub fn hold_to_wire(
+    rm: &RmName,
+    order: &HoldOrder,
+    oldest_open: u64,
+    coordinator_epoch: u64,
+) -> v1::HoldRequest {
     v1::HoldRequest {
         transaction: order.txn.to_string(),
         coordinator: order.coordinator.to_string(),
@@ -71,6 +77,7 @@ pub fn hold_to_wire(rm: &RmName, order: &HoldOrder, oldest_open: u64) -> v1::Hol
         one_way: order.one_way,
         servers: order.servers.as_ref().map(wish_to_wire),
         oldest_open,
+        coordinator_epoch,
     }
 }
 

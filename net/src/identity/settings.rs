@@ -21,6 +21,7 @@ use crate::authorization::layer::Authorization;
 use crate::authorization::roster::Roster;
 use crate::client::{Destination, Dialer};
 use crate::clock::Clock;
+use crate::leadership::Leadership;
 use crate::tokens::{TokenIssuers, TokenVerifier};
 
 /// How a daemon proves who it is, and whom it believes.
@@ -56,6 +57,8 @@ pub struct Access {
     pub call_rates: Option<Arc<CallRates>>,
     /// The clock by which calls are counted.
     pub clock: Clock,
+    /// Whether the process may answer; `None`: its ledger is not shared, and it always may.
+    pub leadership: Option<Leadership>,
 }
 
 impl Access {
@@ -63,7 +66,13 @@ impl Access {
     #[must_use]
     pub fn plain_text() -> Self {
         let (authorization, clock) = (Authorization::PlainText, Clock::system());
-        Self { tls: None, authorization, call_rates: None, clock }
+        Self { tls: None, authorization, call_rates: None, clock, leadership: None }
+    }
+
+    /// The same access, for a process that may answer only while it leads.
+    #[must_use]
+    pub fn with_leadership(self, leadership: Leadership) -> Self {
+        Self { leadership: Some(leadership), ..self }
     }
 
     /// The same access, with a limit on the calls of each proven user.
@@ -190,6 +199,7 @@ impl Security {
             authorization: Authorization::Roster(Arc::new(roster)),
             call_rates: None,
             clock: identity.store.clock().clone(),
+            leadership: None,
         }
     }
 

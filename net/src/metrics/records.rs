@@ -24,7 +24,7 @@ impl Observed for ParticipantRecord {
     fn count(&self) {
         let rm = rm();
         match self {
-            Self::Opened { .. } | Self::Moved { .. } => {}
+            Self::Opened { .. } | Self::Moved { .. } | Self::LeaderChanged { .. } => {}
             Self::Held { .. } => {
                 rm.holds.inc();
             }
@@ -88,6 +88,7 @@ impl Observed for CoordinatorRecord {
             | Self::ReplacedForParent { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
+            Self::LeaderElected { .. } => {}
             Self::Forgotten { reservations, .. } => {
                 grc.forgotten.inc_by(reservations.len() as u64);
             }
@@ -184,6 +185,7 @@ impl Observed for CoordinatorRecord {
             Self::Disowned { .. }
             | Self::DisownEnded { .. }
             | Self::Differs { .. }
+            | Self::LeaderElected { .. }
             | Self::Forgotten { .. } => {}
             Self::RetentionEnded { txn, .. } => traces::synced_of(txn, "retention_ended", sync),
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),

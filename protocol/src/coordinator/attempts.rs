@@ -118,6 +118,7 @@ impl Coordinator {
             | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Differs { .. }
             | CoordinatorRecord::Reported { .. }
+            | CoordinatorRecord::LeaderElected { .. }
             | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::ParentTombstone { .. } => (None, None),
         };

@@ -30,6 +30,13 @@ pub enum CoordinatorInput {
         /// What became of the message.
         delivery: Delivery,
     },
+    /// This process was elected to lead those that share the ledger. Sent before [`CoordinatorInput::Start`].
+    Elected {
+        /// The epoch, see [`Coordinator::next_epoch`](super::Coordinator::next_epoch).
+        epoch: u64,
+        /// The name of this process among them.
+        member: String,
+    },
     /// An RM asks for the decision on a transaction (Resolve).
     Resolve {
         /// The transaction to decide.

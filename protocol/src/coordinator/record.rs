@@ -339,6 +339,15 @@ pub enum CoordinatorRecord {
         /// When it was noticed.
         at: Now,
     },
+    /// A process leads those that share this ledger. Earlier ones append nothing after this record.
+    LeaderElected {
+        /// The epoch, higher than any before.
+        epoch: u64,
+        /// The name of the process among them.
+        member: String,
+        /// When it was elected.
+        at: Now,
+    },
     /// What has ended for good is forgotten, see [`forgetting`](super::forgetting).
     Forgotten {
         /// By ledger of a parent coordinator: all of its attempts with lower numbers are at rest.
@@ -404,6 +413,7 @@ impl CoordinatorRecord {
             | Self::Differs { at, .. }
             | Self::GaveUp { at, .. }
             | Self::RetentionEnded { at, .. }
+            | Self::LeaderElected { at, .. }
             | Self::Forgotten { at, .. }
             | Self::Concluded { at, .. } => *at,
         }
@@ -433,6 +443,7 @@ impl CoordinatorRecord {
             | Self::ParentTombstone { .. }
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. }
+            | Self::LeaderElected { .. }
             | Self::Forgotten { .. }
             | Self::Disowned { .. }
             | Self::Differs { .. } => None,
@@ -507,6 +518,7 @@ impl Coordinator {
             | CoordinatorRecord::ParentTombstone { .. }
             | CoordinatorRecord::ReplacedForParent { .. }
             | CoordinatorRecord::Superseded { .. }
+            | CoordinatorRecord::LeaderElected { .. }
             | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::Mixed { .. } => {}

@@ -16,7 +16,7 @@ use super::record::Differs;
 use super::reports::Report;
 use super::reservation::{Change, Reservation};
 use super::transaction::StoredTransaction;
-use super::{Coordinator, place_in};
+use super::{Coordinator, LeaderEpoch, place_in};
 use crate::core::ReplayError;
 use crate::snapshot::{ChangedPart, Snapshot};
 use crate::tracked::TrackedMap;
@@ -76,6 +76,10 @@ enum Part {
         ledger: String,
         number: u64,
     },
+    /// The epoch of the last election of a leader.
+    Epoch {
+        epoch: u64,
+    },
     /// How the bookings of an RM differed when they were compared last.
     Differing {
         rm: RmName,
@@ -111,6 +115,7 @@ impl Snapshot for Coordinator {
             + self.promises.differing.changed()
             + self.forgetting.oldest_open.on_record.changed()
             + usize::from(self.forgetting.count != self.forgetting.count_in_snapshot)
+            + usize::from(self.epoch.now != self.epoch.in_snapshot)
     }
 
     fn take_changed(&mut self) -> Vec<ChangedPart<CoordinatorPart>> {
@@ -178,6 +183,11 @@ impl Snapshot for Coordinator {
             |ledger| format!("oldest open {ledger}"),
             |ledger, number| Part::OldestOpen { ledger, number: *number },
         );
+        if self.epoch.now != self.epoch.in_snapshot {
+            self.epoch.in_snapshot = self.epoch.now;
+            let part = Some(CoordinatorPart(Part::Epoch { epoch: self.epoch.now }));
+            all.push(ChangedPart { key: "epoch".to_owned(), part });
+        }
         if self.forgetting.count != self.forgetting.count_in_snapshot {
             self.forgetting.count_in_snapshot = self.forgetting.count;
             let ForgottenCount { reservations, attempts } = self.forgetting.count;
@@ -212,6 +222,11 @@ impl Snapshot for Coordinator {
                 let is_new = self.forgetting.count == ForgottenCount::default();
                 self.forgetting.count = ForgottenCount { reservations, attempts };
                 self.forgetting.count_in_snapshot = self.forgetting.count;
+                is_new
+            }
+            Part::Epoch { epoch } => {
+                let is_new = self.epoch.now == 0;
+                self.epoch = LeaderEpoch { now: epoch, in_snapshot: epoch };
                 is_new
             }
             Part::OldestOpen { ledger, number } => {

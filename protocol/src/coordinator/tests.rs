@@ -359,3 +359,28 @@ fn a_record_of_a_reservation_with_the_longest_id_there_is_does_not_fit() {
     };
     assert!(Bench::new().core.apply(&record).is_err());
 }
+
+#[test]
+fn epochs_rise_whatever_the_store_counts_and_are_in_the_snapshot() {
+    use crate::snapshot::Snapshot;
+    let mut bench = Bench::new();
+    assert_eq!(bench.core.epoch(), 0);
+    let elect = |bench: &mut Bench, number, member: &str| {
+        let epoch = bench.core.next_epoch(number);
+        let _ = bench.step(CoordinatorInput::Elected { epoch, member: member.into() }, at(1));
+        bench.core.epoch()
+    };
+    assert_eq!(elect(&mut bench, 700, "a"), 700);
+    // A new store counts from the beginning.
+    assert_eq!(elect(&mut bench, 5, "b"), 701);
+    let again = CoordinatorRecord::LeaderElected { epoch: 701, member: "a".into(), at: at(2) };
+    assert!(bench.core.apply(&again).is_err());
+    let mut restored = fresh();
+    for part in bench.core.take_changed().into_iter().filter_map(|changed| changed.part) {
+        restored.restore(part).unwrap();
+    }
+    restored.restored(3).unwrap();
+    assert_eq!(restored.epoch(), 701);
+    let _ = bench.restart(at(3));
+    assert_eq!(bench.core.epoch(), 701);
+}

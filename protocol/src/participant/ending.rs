@@ -1,12 +1,16 @@
-//! Phase two, and the end of what is booked: Commit, Abort, Release, and the answer to Resolve.
+//! Phase two, and the end of what is booked: Commit, Abort, Release, and the answer to Resolve; and which process of a
+//! coordinator may send them.
 //!
 //! Left out: ends by time, which are alarms of the participant.
+
+use std::cmp::Ordering;
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{CoordinatorName, Now, Reason, Refusal, TransactionId};
 
 use super::record::{ParticipantRecord, TransactionEnd};
-use super::{Entry, Participant, Phase, Step, nothing, reply};
+use super::{Entry, Participant, ParticipantInput, Phase, Step, nothing, reply};
+use crate::core::{Core as _, ReplayError};
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, Resolution, Token};
 
@@ -177,6 +181,42 @@ impl Participant {
         };
         self.must_apply(&record);
         Unsynced::new(vec![record], vec![])
+    }
+
+    /// A message of a coordinator's process. Of those that share a ledger, only the last one that was elected is obeyed.
+    pub(super) fn led(&mut self, epoch: u64, input: ParticipantInput, now: Now) -> Step {
+        let Some((txn, by, token)) = input.order() else { return nothing() };
+        // Strangers, and ids that are no coordinator's own, are denied as ever, and leave no record.
+        let is_own = txn.is_of(by) && self.config.coordinators.contains(by);
+        let Some(ledger) = txn.counted().map(|(ledger, _)| ledger.to_owned()).filter(|_| is_own)
+        else {
+            return self.step(input, now);
+        };
+        match self.leader_epochs.compare(&ledger, epoch) {
+            Ordering::Less => {
+                let epoch = self.leader_epochs.of(&ledger);
+                reply(token, Answer::OlderLeader { epoch })
+            }
+            Ordering::Equal => self.step(input, now),
+            Ordering::Greater => {
+                let record = ParticipantRecord::LeaderChanged { ledger, epoch, at: now };
+                self.must_apply(&record);
+                self.step(input, now).after(record)
+            }
+        }
+    }
+
+    pub(super) fn fold_leader_changed(
+        &mut self,
+        ledger: &str,
+        epoch: u64,
+    ) -> Result<(), ReplayError> {
+        if self.leader_epochs.compare(ledger, epoch) != Ordering::Greater {
+            let known = self.leader_epochs.of(ledger);
+            return Err(ReplayError(format!("epoch {epoch} of {ledger} follows epoch {known}")));
+        }
+        self.leader_epochs.on_record.insert(ledger.to_owned(), epoch);
+        Ok(())
     }
 
     fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {

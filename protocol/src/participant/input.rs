@@ -4,6 +4,23 @@ use coalloc_common::{CoordinatorName, DiskSpace, TransactionId};
 
 use crate::message::{Answer, HoldOrder, Resolution, Token};
 
+impl ParticipantInput {
+    /// For a message of a coordinator: its transaction, who has sent it, and the caller that waits for the answer.
+    pub(super) const fn order(&self) -> Option<(&TransactionId, &CoordinatorName, Token<Answer>)> {
+        match self {
+            Self::Hold { order, token, .. } => Some((&order.txn, &order.coordinator, *token)),
+            Self::Commit { txn, by, token }
+            | Self::Abort { txn, by, token }
+            | Self::Release { txn, by, token } => Some((txn, by, *token)),
+            Self::Start { .. }
+            | Self::Led { .. }
+            | Self::Resolved { .. }
+            | Self::Room(_)
+            | Self::Tick => None,
+        }
+    }
+}
+
 /// What can happen to a participant.
 #[derive(Debug, Clone)]
 pub enum ParticipantInput {
@@ -47,6 +64,13 @@ pub enum ParticipantInput {
         by: CoordinatorName,
         /// The caller that waits for the answer.
         token: Token<Answer>,
+    },
+    /// A message of a coordinator's process that leads in some epoch.
+    Led {
+        /// The epoch; 0 if the coordinator's ledger was never shared.
+        epoch: u64,
+        /// The message: a Hold, Commit, Abort or Release.
+        order: Box<Self>,
     },
     /// The outcome of a [`ParticipantEffect::Ask`].
     Resolved {

@@ -139,6 +139,15 @@ pub enum ParticipantRecord {
         /// When it ended.
         at: Now,
     },
+    /// Another process leads those that share a coordinator's ledger. Orders of earlier ones are not carried out any more.
+    LeaderChanged {
+        /// The ledger, as `<coordinator>-<tag>`.
+        ledger: String,
+        /// The epoch in which the process leads.
+        epoch: u64,
+        /// When its first order arrived.
+        at: Now,
+    },
     /// Transactions are forgotten, see [`forgetting`](super::forgetting).
     Forgotten {
         /// For each ledger of a coordinator: every attempt with a lower number is at rest. What is unknown here and has
@@ -192,6 +201,9 @@ impl Participant {
             ParticipantRecord::Booked { txn, .. } => self.fold_booked(txn),
             ParticipantRecord::Ended { txn, coordinator, ending, .. } => {
                 self.fold_ended(txn, coordinator, *ending)
+            }
+            ParticipantRecord::LeaderChanged { ledger, epoch, .. } => {
+                self.fold_leader_changed(ledger, *epoch)
             }
             ParticipantRecord::Forgotten { oldest_open, transactions, .. } => {
                 self.fold_forgotten(oldest_open, transactions)

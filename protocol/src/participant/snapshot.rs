@@ -1,5 +1,5 @@
-//! The state of a participant as parts: one for each transaction, one for the boot, and one for each ledger of which
-//! something was forgotten.
+//! The state of a participant as parts: one for each transaction, one for the boot, one for each ledger of which
+//! something was forgotten, and one for each ledger that has leaders.
 //!
 //! A part has what the records say of a transaction: its order, its phase with the clocks of a hold, and what it takes. All
 //! else follows: the timetables are the sum of what the entries take, and so are totals, alarms and indexes. When a
@@ -32,6 +32,13 @@ pub enum ParticipantPart {
         /// All of its attempts with lower numbers are at rest.
         number: u64,
     },
+    /// Which process leads those that share a coordinator's ledger.
+    Leader {
+        /// The ledger, as `<coordinator>-<tag>`.
+        ledger: String,
+        /// The epoch in which it leads.
+        epoch: u64,
+    },
     /// One transaction.
     Entry {
         /// Its id.
@@ -47,6 +54,7 @@ impl Snapshot for Participant {
     fn changed(&self) -> usize {
         self.entries.changed()
             + self.forgetting.oldest_open.on_record.changed()
+            + self.leader_epochs.on_record.changed()
             + usize::from(self.boot != self.boot_in_snapshot)
     }
 
@@ -65,6 +73,11 @@ impl Snapshot for Participant {
                 ChangedPart { key, part }
             },
         ));
+        changed.extend(self.leader_epochs.on_record.take_changed().map(|(ledger, epoch)| {
+            let key = format!("leader {ledger}");
+            let part = epoch.map(|epoch| ParticipantPart::Leader { ledger, epoch: *epoch });
+            ChangedPart { key, part }
+        }));
         changed.extend(self.entries.take_changed().map(|(txn, entry)| ChangedPart {
             key: format!("entry {txn}"),
             part: entry.map(|entry| ParticipantPart::Entry { txn, entry: Box::new(entry.clone()) }),
@@ -80,6 +93,11 @@ impl Snapshot for Participant {
             }
             ParticipantPart::OldestOpen { ledger, number } => {
                 if self.forgetting.oldest_open.on_record.restore(ledger.clone(), number).is_some() {
+                    return Err(ReplayError(format!("{ledger} is there twice")));
+                }
+            }
+            ParticipantPart::Leader { ledger, epoch } => {
+                if self.leader_epochs.on_record.restore(ledger.clone(), epoch).is_some() {
                     return Err(ReplayError(format!("{ledger} is there twice")));
                 }
             }

@@ -121,6 +121,7 @@ impl Controller {
                 | ParticipantRecord::Moved { .. }
                 | ParticipantRecord::Refused { .. }
                 | ParticipantRecord::Booked { .. }
+                | ParticipantRecord::LeaderChanged { .. }
                 | ParticipantRecord::Forgotten { .. } => {}
             }
         }

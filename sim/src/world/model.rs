@@ -282,7 +282,9 @@ impl World {
                 self.counts.at_rest += transactions.len() as u64;
                 self.watch.forgotten.extend(ids);
             }
-            ParticipantRecord::Opened { .. } | ParticipantRecord::Moved { .. } => {}
+            ParticipantRecord::Opened { .. }
+            | ParticipantRecord::Moved { .. }
+            | ParticipantRecord::LeaderChanged { .. } => {}
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ impl Packet {
                 Answer::Refused(_) => "Refused",
                 Answer::OtherContent => "OtherContent",
                 Answer::Denied => "Denied",
+                Answer::OlderLeader { .. } => "OlderLeader",
             },
             Self::Rejected { .. } => "Rejected",
             Self::Ask { .. } => "Resolve",

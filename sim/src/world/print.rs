@@ -141,6 +141,9 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         }
         CoordinatorRecord::Settled { txn, .. } => format!("settled {txn}"),
         CoordinatorRecord::RetentionEnded { txn, .. } => format!("retention of {txn} ended"),
+        CoordinatorRecord::LeaderElected { epoch, member, .. } => {
+            format!("{member} leads in epoch {epoch}")
+        }
         CoordinatorRecord::Forgotten { reservations, tombstones, .. } => {
             let all = reservations.iter().map(ToString::to_string);
             let all: Vec<String> = all.chain(tombstones.iter().map(ToString::to_string)).collect();
@@ -179,6 +182,9 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
         ParticipantRecord::Moved { moves, by, .. } => {
             let who: Vec<String> = moves.iter().map(|moved| moved.txn.to_string()).collect();
             format!("new routes for {}, {}", who.join(" "), cause(by))
+        }
+        ParticipantRecord::LeaderChanged { ledger, epoch, .. } => {
+            format!("{ledger} is led in epoch {epoch}")
         }
         ParticipantRecord::Forgotten { transactions, .. } => {
             let which: Vec<&str> = transactions.iter().map(TransactionId::as_str).collect();

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coalloc_net::client::Dialer;
+use coalloc_net::status::is_standby;
 use coalloc_proto::v1;
 use tonic::Status;
 
@@ -156,7 +157,12 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
         let mut client = rpc::coordinator(&places.dialer, &address)?;
         let mut workflows = rpc::workflows(&places.dialer, &address)?;
         let described = client.describe_federation(v1::DescribeFederationRequest {}).await;
-        let described = described.map_err(|status| failed(&address, &status))?.into_inner();
+        let described = match described {
+            Ok(described) => described.into_inner(),
+            // Whoever leads is asked, or another one becomes the leader meanwhile.
+            Err(status) if is_standby(&status) && places.coordinators.len() > 1 => continue,
+            Err(status) => return Err(failed(&address, &status)),
+        };
         let name = described.coordinator;
         let all = whole_reservations(&mut client, &mut workflows).await;
         let all = all.map_err(|status| failed(&name, &status))?;
@@ -181,6 +187,9 @@ async fn hear_once(places: &Places) -> Result<FederationReport, Failure> {
                 addresses.push(address);
             }
         }
+    }
+    if by_address.is_empty() {
+        return Err(Failure::new(Exit::CallFailed, "every coordinator stands by, and none leads"));
     }
     for (address, coordinator) in by_address {
         let mut client = rpc::coordinator(&places.dialer, &address)?;

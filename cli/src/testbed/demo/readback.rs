@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use coalloc_proto::v1;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use tonic::Status;
-use tonic::transport::Channel;
 
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
@@ -42,7 +40,7 @@ impl Readback {
 /// # Errors
 /// When a daemon does not answer.
 pub async fn hear(
-    clients: &mut [CoordinatorClient<Channel>],
+    clients: &mut [rpc::Coordinator],
     posts: &[Post],
     lower: &[Post],
     reservations: &mut [v1::Reservation],

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 use super::workload::Arrival;
 use crate::kit::exit::{Exit, Failure};
+use crate::kit::rpc;
 use crate::kit::text;
 
 /// How often one request is sent at most; it stays the same request, because its id stays the same.
@@ -28,7 +27,7 @@ const RESEND_AFTER: Duration = Duration::from_millis(500);
 /// # Errors
 /// When a request is rejected, or gets no answer.
 pub async fn send(
-    clients: &[CoordinatorClient<Channel>],
+    clients: &[rpc::Coordinator],
     arrivals: &[Arrival],
     seed: u64,
     concurrency: usize,
@@ -73,7 +72,7 @@ impl SharedWork {
     async fn send_all(
         self: Arc<Self>,
         turn: usize,
-        mut client: CoordinatorClient<Channel>,
+        mut client: rpc::Coordinator,
     ) -> Result<Vec<(usize, v1::Reservation)>, Failure> {
         let mut answers = Vec::new();
         loop {
@@ -87,7 +86,7 @@ impl SharedWork {
 }
 
 async fn reserve(
-    client: &mut CoordinatorClient<Channel>,
+    client: &mut rpc::Coordinator,
     request: &v1::ReserveRequest,
 ) -> Result<v1::Reservation, Failure> {
     let id = &request.request_id;

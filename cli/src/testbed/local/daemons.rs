@@ -48,7 +48,7 @@ impl Daemons {
             Failure::internal(format!("{} could not be started: {error}", post.name))
         };
         let program = std::env::current_exe().map_err(failed)?;
-        let log = File::create(&post.log).map_err(failed)?;
+        let log = File::options().create(true).append(true).open(&post.log).map_err(failed)?;
         let mut command = Command::new(program);
         command.arg("serve").arg(post.kind.name()).arg("--config").arg(&post.config);
         if tied {
@@ -63,7 +63,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// Waits until every daemon says that it serves.
+    /// Waits until every daemon says that it serves, or that it stands by where it may.
     ///
     /// # Errors
     /// When a daemon ends or the timeout passes, with the end of the daemon's log.
@@ -71,12 +71,13 @@ impl Daemons {
         let end = Instant::now() + START_PATIENCE;
         for index in 0..self.running.len() {
             let post = &self.running[index].post;
+            let is_enough = if post.may_stand_by { is_running } else { is_serving };
             let mut health = HealthClient::new(post.dialer.channel("listen", &post.address)?);
             loop {
                 self.check_alive()?;
                 let answer = health.check(HealthCheckRequest::default());
                 let answer = tokio::time::timeout(CHECK_PATIENCE, answer).await;
-                if answer.is_ok_and(|answer| answer.is_ok_and(|it| is_serving(it.get_ref()))) {
+                if answer.is_ok_and(|answer| answer.is_ok_and(|it| is_enough(it.get_ref()))) {
                     break;
                 }
                 if Instant::now() > end {
@@ -122,6 +123,32 @@ impl Daemons {
         let pid = Pid::from_child(&self.running[index].child);
         kill_process(pid, Signal::STOP)
             .map_err(|error| Failure::internal(format!("{name} could not be paused: {error}")))
+    }
+
+    /// Lets a daemon go on that was paused.
+    ///
+    /// # Errors
+    /// When no daemon of this name runs.
+    pub fn go_on(&mut self, name: &str) -> Result<(), Failure> {
+        let index = self.index_of(name)?;
+        let pid = Pid::from_child(&self.running[index].child);
+        kill_process(pid, Signal::CONT)
+            .map_err(|error| Failure::internal(format!("{name} could not go on: {error}")))
+    }
+
+    /// Waits until a daemon has ended by itself. Returns what is needed to start it again.
+    ///
+    /// # Errors
+    /// When no daemon of this name runs, or it does not end within `patience`.
+    pub async fn wait_end(&mut self, name: &str, patience: Duration) -> Result<Post, Failure> {
+        let (index, end) = (self.index_of(name)?, Instant::now() + patience);
+        while self.running[index].poll().is_none() {
+            if Instant::now() > end {
+                return Err(self.explain(index, &format!("{name} goes on")));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(self.running.remove(index).post)
     }
 
     /// Kills a daemon at once (SIGKILL). Returns what is needed to start it again.
@@ -196,6 +223,10 @@ impl Running {
     }
 }
 
+fn is_running(answer: &HealthCheckResponse) -> bool {
+    matches!(answer.status(), ServingStatus::Serving | ServingStatus::NotServing)
+}
+
 fn is_serving(answer: &HealthCheckResponse) -> bool {
     answer.status() == ServingStatus::Serving
 }
@@ -224,6 +255,7 @@ mod tests {
             log: folder.join("none.log"),
             identity: None,
             dialer: coalloc_net::client::Dialer::plain_text(),
+            may_stand_by: false,
         }
     }
 

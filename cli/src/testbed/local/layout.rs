@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::{Identity, Role, limits};
-use coalloc_net::client::Dialer;
+use coalloc_net::client::{Dialer, several};
 use coalloc_proto::v1;
 use serde::Serialize;
 
@@ -45,6 +45,8 @@ pub struct Post {
     pub identity: Option<(Identity, PathBuf)>,
     /// Connects to the daemon as the operator.
     pub dialer: Dialer,
+    /// Whether the process shares a ledger, so that it may run without serving.
+    pub may_stand_by: bool,
 }
 
 impl Post {
@@ -94,14 +96,19 @@ pub struct Setup<'a> {
     pub tasks: Option<v1::TaskSettings>,
     /// Daemons talk in plain text, and nobody proves who they are.
     pub plain_text: bool,
+    /// The addresses of etcd's members, in which two processes of the only coordinator share its ledger.
+    pub etcd: Option<Vec<String>>,
 }
+
+/// The names of the processes that share a coordinator's ledger.
+pub const MEMBERS: [&str; 2] = ["a", "b"];
 
 impl<'a> Setup<'a> {
     /// One coordinator, which plans no tasks, and nothing is shown.
     #[must_use]
     pub fn new(folder: &'a Path, file: &'a v1::FederationFile) -> Self {
         let (shape, telemetry) = (Shape::One, Telemetry::default());
-        Self { folder, file, shape, telemetry, tasks: None, plain_text: false }
+        Self { folder, file, shape, telemetry, tasks: None, plain_text: false, etcd: None }
     }
 
     /// The coordinators that may watch a resource manager's profiles and search its servers, if tasks are planned or
@@ -148,11 +155,17 @@ pub fn write(setup: &Setup<'_>) -> Result<Vec<Post>, Failure> {
         }
     }
     if matches!(shape, Shape::One | Shape::Tree) {
-        coordinators.push(Coordinator::of_all(offices.post(Kind::Grc, GRC, GRID)?));
+        let mut post = offices.post(Kind::Grc, GRC, GRID)?;
+        if setup.etcd.is_some() {
+            // Its processes are one coordinator with several addresses.
+            let further = offices.addresses.next().unwrap_or_default();
+            post.address = format!("{},{further}", post.address);
+        }
+        coordinators.push(Coordinator::of_all(post));
     }
     write_managers(setup, &posts, &coordinators)?;
     write_coordinators(setup, &posts, &coordinators)?;
-    posts.extend(coordinators.into_iter().map(|one| one.post));
+    posts.extend(coordinators.into_iter().flat_map(|one| one.post.processes()));
     if telemetry.metrics {
         let path = folder.join(PROMETHEUS);
         std::fs::write(&path, prometheus(&posts))
@@ -176,6 +189,7 @@ impl<'a> Offices<'a> {
     fn new(setup: &Setup<'a>) -> Result<Self, Failure> {
         let Setup { folder, file, .. } = *setup;
         let coordinators = match setup.shape {
+            Shape::One if setup.etcd.is_some() => MEMBERS.len(),
             Shape::One => 1,
             // At most one coordinator per domain, and no domain without a resource manager.
             Shape::Tree => domains(file).len() + 1,
@@ -371,10 +385,35 @@ fn write_coordinators(
             service_levels: Vec::new(),
             coordinator_levels: Vec::new(),
         });
-        let config = grc(post.daemon(telemetry)?, &post.name, managers);
-        post.write(&v1::GrcFile { upward, tasks: tasks.clone(), ..config })?;
+        for process in post.clone().processes() {
+            let mut daemon = process.daemon(telemetry)?;
+            daemon.shared_ledger =
+                setup.etcd.as_ref().map(|etcd| shared_ledger(post, &process, etcd));
+            let config = grc(daemon, &post.name, managers.clone());
+            process.write(&v1::GrcFile {
+                upward: upward.clone(),
+                tasks: tasks.clone(),
+                ..config
+            })?;
+        }
     }
     Ok(())
+}
+
+/// How a process of a coordinator shares the ledger with the others.
+fn shared_ledger(post: &Post, process: &Post, etcd: &[String]) -> v1::SharedLedger {
+    let members = MEMBERS.into_iter().zip(post.address.split(','));
+    let member = |(name, address): (&str, &str)| v1::SharedLedgerMember {
+        name: name.to_owned(),
+        address: address.to_owned(),
+    };
+    v1::SharedLedger {
+        endpoints: etcd.to_vec(),
+        prefix: format!("coalloc/{}", post.name),
+        member: process.name.rsplit('-').next().unwrap_or_default().to_owned(),
+        members: members.map(member).collect(),
+        tls: None,
+    }
 }
 
 /// A configuration of Prometheus that scrapes these daemons.
@@ -392,6 +431,29 @@ fn prometheus(posts: &[Post]) -> String {
 }
 
 impl Post {
+    /// The processes of a daemon: more than one if it has several addresses.
+    fn processes(self) -> Vec<Self> {
+        if !several(&self.address) {
+            return vec![self];
+        }
+        let process = |(member, address): (&str, &str)| {
+            let file = |path: &Path, kind: &str| {
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                path.with_file_name(format!("{stem}-{member}.{kind}"))
+            };
+            Self {
+                name: format!("{}-{member}", self.name),
+                address: address.to_owned(),
+                metrics: None,
+                config: file(&self.config, "json"),
+                log: file(&self.log, "log"),
+                may_stand_by: true,
+                ..self.clone()
+            }
+        };
+        MEMBERS.into_iter().zip(self.address.split(',')).map(process).collect()
+    }
+
     fn new(folder: &Path, kind: Kind, name: &str, address: String) -> Self {
         // A name may contain a slash, and a resource manager may have the same name as the coordinator.
         let stem = match kind {
@@ -408,6 +470,7 @@ impl Post {
             log: folder.join(format!("{stem}.log")),
             identity: None,
             dialer: Dialer::plain_text(),
+            may_stand_by: false,
         }
     }
 
@@ -428,6 +491,7 @@ impl Post {
             metrics_listen: self.metrics.clone().unwrap_or_default(),
             traces_endpoint: telemetry.traces.clone(),
             identity,
+            shared_ledger: None,
         })
     }
 

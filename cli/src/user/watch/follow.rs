@@ -6,7 +6,6 @@ use clap::ValueEnum;
 use coalloc_common::Span;
 use coalloc_net::server::stop_signal;
 use coalloc_proto::v1;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::transport::Channel;
@@ -28,7 +27,7 @@ const TICK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The daemon to watch.
 pub(super) enum Source {
-    Grc { client: CoordinatorClient<Channel>, id: String, user: String },
+    Grc { client: rpc::Coordinator, id: String, user: String },
     Rm { client: ResourceManagerClient<Channel>, units: Units },
 }
 

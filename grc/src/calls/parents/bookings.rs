@@ -154,6 +154,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::Differs { .. }
         | CoordinatorRecord::GaveUp { .. }
         | CoordinatorRecord::RetentionEnded { .. }
+        | CoordinatorRecord::LeaderElected { .. }
         | CoordinatorRecord::Forgotten { .. }
         | CoordinatorRecord::ParentTombstone { .. } => None,
     }

@@ -111,6 +111,7 @@ impl Coordinator {
                 self.fold_replaced_for_parent(reservation, by)
             }
             CoordinatorRecord::RetentionEnded { txn, .. } => self.fold_retention_ended(txn),
+            CoordinatorRecord::LeaderElected { epoch, .. } => self.fold_leader_elected(*epoch),
             CoordinatorRecord::Forgotten { oldest_open, reservations, tombstones, .. } => {
                 self.fold_forgotten(oldest_open, reservations, tombstones)
             }
@@ -118,6 +119,15 @@ impl Coordinator {
                 self.fold_concluded(reservation, refusal, notes.as_deref())
             }
         }
+    }
+
+    fn fold_leader_elected(&mut self, epoch: u64) -> Result<(), ReplayError> {
+        if epoch <= self.epoch.now {
+            let text = format!("epoch {epoch} follows epoch {}", self.epoch.now);
+            return Err(ReplayError(text));
+        }
+        self.epoch.now = epoch;
+        Ok(())
     }
 
     fn fold_concluded(

@@ -78,7 +78,8 @@ impl Coordinator {
                 let refusal = Refusal::new(Reason::TimedOut, "it did not answer");
                 Some(Answer::Refused(refusal))
             }
-            Delivery::Lost => None,
+            // Another process leads. It goes on with the transaction, and this one will end.
+            Delivery::Answered(Answer::OlderLeader { .. }) | Delivery::Lost => None,
         };
         match (goal, answer) {
             (TransactionGoal::Hold, Some(answer)) => self.hold_answered(rm, id, answer, now, out),
@@ -89,7 +90,7 @@ impl Coordinator {
             (TransactionGoal::Release, Some(Answer::Refused(_)))
             | (
                 TransactionGoal::Abort | TransactionGoal::Release,
-                Some(Answer::Held { .. } | Answer::OtherContent),
+                Some(Answer::Held { .. } | Answer::OtherContent | Answer::OlderLeader { .. }),
             )
             | (_, None) => {
                 party.send_at = now.boot.saturating_add(party.pause);
@@ -147,7 +148,7 @@ impl Coordinator {
             Answer::Denied => {
                 return self.reject(id, rm, "it does not accept this coordinator here", now, out);
             }
-            Answer::Done | Answer::OtherContent => return,
+            Answer::Done | Answer::OtherContent | Answer::OlderLeader { .. } => return,
         };
         let Some(txn) = self.transactions.get_mut_unnoted(id) else { return };
         let opened = if planted::is(Bug::ExpiryFromAnswer) { now.boot } else { txn.opened };
@@ -207,7 +208,7 @@ impl Coordinator {
             Answer::Denied => {
                 Refusal::new(Reason::Denied, "it has nothing held or booked for this transaction")
             }
-            Answer::Held { .. } | Answer::OtherContent => return,
+            Answer::Held { .. } | Answer::OtherContent | Answer::OlderLeader { .. } => return,
         };
         let old = self.transactions.get(id).and_then(|txn| txn.replaces.clone());
         if old.is_some() && !planted::is(Bug::ChangeDestroyed) {

@@ -1,0 +1,198 @@
+//! A ledger whose records are in a shared log: what a node has of it.
+//!
+//! Each member keeps a copy of the log as a SQLite ledger. Whoever leads appends to the log and then to its copy, without
+//! waiting for its disk; the others read the log, append to their copies and fold the records into a core of their own. So a member
+//! that takes over has read nearly everything. Readers, snapshots and archives use the copy, like those of any ledger.
+//!
+//! From time to time a snapshot waits for the disk, which makes all records before it durable as well. The member then says so in
+//! the log, and gives up what all members have.
+//!
+//! Left out: who tries to lead, and when.
+
+use std::path::Path;
+
+use coalloc_common::{DiskSpace, limits};
+use coalloc_protocol::{CausedRecord, ChangedPart, Log};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::log::{SharedLog, SharedLogError};
+use super::store::Store;
+use crate::error::LedgerError;
+use crate::identity::Identity;
+use crate::ledger::Ledger;
+use crate::reader::LedgerReader;
+use crate::replay;
+use crate::snapshot::Fold;
+use crate::sqlite::SqliteLedger;
+
+/// Which of the members of a log this one is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Where the log is in the store.
+    pub prefix: String,
+    /// This member's name.
+    pub member: String,
+    /// The names of all members. What they all have is given up.
+    pub members: Vec<String>,
+}
+
+/// A shared log with this member's copy of it.
+#[derive(Debug)]
+pub struct SharedLedger<R, S> {
+    log: SharedLog<S>,
+    copy: SqliteLedger<R>,
+    membership: Membership,
+    /// The last record that this process has said to be durable here.
+    said: u64,
+}
+
+impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
+    /// Opens the log, and this member's copy at `path`, which is read into the fold. If there is neither, both are made, the log with
+    /// the id that `new_id` gives. The log may have more, see [`SharedLedger::follow`].
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the store does not answer, the copy is damaged or of another log, or there is a file but no log.
+    pub fn open(
+        store: S,
+        membership: Membership,
+        path: &Path,
+        identity: &Identity,
+        new_id: impl FnOnce() -> String,
+        fold: &mut impl Fold<Record = R>,
+    ) -> Result<Self, LedgerError> {
+        let new_id = (!path.exists()).then_some(new_id);
+        let mut log = SharedLog::open(store, &membership.prefix, new_id)?;
+        let copy = SqliteLedger::open_copy(path, identity, &log.id().chain, fold)?;
+        if (copy.id(), &copy.identity()) != (&log.id().chain, &log.id().identity) {
+            let (path, found) = (path.to_owned(), copy.identity());
+            let (prefix, expected) = (membership.prefix, log.id().identity.clone());
+            return Err(LedgerError::OtherLog { path, found, prefix, expected });
+        }
+        log.set_known(copy.last_sequence(), *copy.tip());
+        Ok(Self { log, copy, membership, said: 0 })
+    }
+
+    /// Reads the next records of the log into the copy and the fold. Returns how many there were; 0 if there are no others.
+    ///
+    /// # Errors
+    /// [`LedgerError`] when the store does not answer, the log does not go on where the copy ends, or the copy cannot be written.
+    /// Then this value must not be used any more, except after [`SharedLogError::Unknown`], when nothing has changed.
+    pub fn follow(&mut self, fold: &mut impl Fold<Record = R>) -> Result<usize, LedgerError> {
+        let bodies = self.log.read_next()?;
+        let first = self.copy.last_sequence() + 1;
+        let path = self.copy.path().to_owned();
+        self.copy.append_bodies(bodies.clone())?;
+        for (sequence, body) in (first..).zip(&bodies) {
+            let mut replay = |sequence, record| fold.replay(sequence, record);
+            replay::decoded(&path, sequence, body.as_body(), &mut replay)?;
+        }
+        Ok(bodies.len())
+    }
+
+    /// Who leads: what its process said of itself.
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when the store does not answer.
+    pub fn leader(&mut self) -> Result<Option<String>, SharedLogError> {
+        self.log.leader()
+    }
+
+    /// Tries to lead, see [`SharedLog::lead`]. Follow the log to its end before the first append.
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when the store does not say who leads.
+    pub fn lead(&mut self, process: &str, lease: i64) -> Result<bool, SharedLogError> {
+        self.log.lead(process, lease)
+    }
+
+    /// The epoch in which this member leads.
+    #[must_use]
+    pub const fn epoch(&self) -> Option<i64> {
+        self.log.epoch()
+    }
+
+    /// Says what is durable here, and gives up what all members have. If the store does not answer, the next snapshot does both.
+    fn give_up_old(&mut self) -> Result<(), SharedLogError> {
+        let last = self.copy.last_sequence();
+        self.log.say_seen(&self.membership.member, last)?;
+        let seen = self.log.seen_by_all(&self.membership.members)?;
+        self.said = last;
+        let oldest = last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX);
+        match seen.max(oldest) {
+            0 => Ok(()),
+            old => self.log.trim(old),
+        }
+    }
+}
+
+impl<R: Serialize + DeserializeOwned, S: Store> Log for SharedLedger<R, S> {
+    type Record = R;
+    type Error = LedgerError;
+
+    fn append_caused(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), LedgerError> {
+        let bodies = self.copy.bodies(records)?;
+        self.log.append(&bodies)?;
+        // If this fails, the records are in the log, and the process ends: whoever leads next has them.
+        self.copy.append_bodies(bodies)
+    }
+
+    fn snapshot_is_due(&self, changed: usize) -> bool {
+        self.copy.snapshot_is_due(changed)
+    }
+
+    fn write_snapshot<P: Serialize>(
+        &mut self,
+        changed: &[ChangedPart<P>],
+    ) -> Result<(), LedgerError> {
+        let is_due = self.copy.last_sequence() - self.said >= limits::SHARED_LOG_SEEN_RECORDS;
+        self.copy.write_parts(changed, is_due)?;
+        if is_due && let Err(error) = self.give_up_old() {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "old records stay in the shared log for now");
+        }
+        Ok(())
+    }
+
+    fn room(&mut self) -> Result<DiskSpace, LedgerError> {
+        self.copy.room()
+    }
+}
+
+impl<R, S> Ledger for SharedLedger<R, S>
+where
+    R: Serialize + DeserializeOwned + Send + 'static,
+    S: Store + Send + 'static,
+{
+    type Reader = LedgerReader<R>;
+
+    fn id(&self) -> &str {
+        self.copy.id()
+    }
+
+    fn identity(&self) -> String {
+        self.copy.identity()
+    }
+
+    fn place(&self) -> String {
+        format!("{} in etcd, copied to {}", self.log.prefix(), self.copy.path().display())
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.copy.room_bytes()
+    }
+
+    fn last_sequence(&self) -> u64 {
+        self.copy.last_sequence()
+    }
+
+    fn readers(
+        &self,
+    ) -> impl Fn() -> Result<Self::Reader, LedgerError> + Send + Sync + 'static + use<R, S> {
+        self.copy.readers()
+    }
+
+    fn size(&self) -> impl Fn() -> u64 + Send + Sync + 'static + use<R, S> {
+        self.copy.size()
+    }
+}

@@ -1,0 +1,202 @@
+//! Members with copies of one shared log: following, taking over, and giving up what all have.
+
+use std::path::{Path, PathBuf};
+
+use coalloc_protocol::{ChangedPart, Log as _, ReplayError};
+use tempfile::TempDir;
+
+use super::ledger::{Membership, SharedLedger};
+use super::log::{SharedLog, SharedLogError};
+use super::twin::Twin;
+use crate::backup::back_up;
+use crate::error::LedgerError;
+use crate::identity::Identity;
+use crate::look;
+use crate::snapshot::Fold;
+
+/// The sum of all records, and how many there were.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+struct Sum {
+    sum: u64,
+    records: u64,
+}
+
+impl Fold for Sum {
+    type Part = u64;
+    type Record = u64;
+
+    fn restore(&mut self, part: u64) -> Result<(), ReplayError> {
+        self.sum = part;
+        Ok(())
+    }
+
+    fn restored(&mut self, records: u64) -> Result<(), ReplayError> {
+        self.records = records;
+        Ok(())
+    }
+
+    fn replay(&mut self, sequence: u64, record: u64) -> Result<(), ReplayError> {
+        assert_eq!(sequence, self.records + 1);
+        self.sum += record;
+        self.records = sequence;
+        Ok(())
+    }
+}
+
+type Member = SharedLedger<u64, Twin>;
+
+struct World {
+    store: Twin,
+    folder: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { store: Twin::new(1, 0, false), folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.ledger"))
+    }
+
+    fn open(&mut self, name: &str) -> Result<(Member, Sum), LedgerError> {
+        let membership = Membership {
+            prefix: "coalloc/grc".to_owned(),
+            member: name.to_owned(),
+            members: vec!["a".to_owned(), "b".to_owned()],
+        };
+        let (path, mut sum) = (self.path(name), Sum::default());
+        let store = self.store.client();
+        let id = || "0123456789abcdef0123456789abcdef".to_owned();
+        let member = SharedLedger::open(store, membership, &path, &node(), id, &mut sum)?;
+        Ok((member, sum))
+    }
+
+    fn keys(&self, part: &str) -> usize {
+        self.store.shared().keys().filter(|key| key.contains(part)).count()
+    }
+}
+
+fn node() -> Identity {
+    Identity { kind: "grc".to_owned(), name: "grc".to_owned() }
+}
+
+fn follow(member: &mut Member, sum: &mut Sum) {
+    while member.follow(sum).unwrap() > 0 {}
+}
+
+/// Takes over, and appends records from `from` on.
+fn lead(world: &World, member: &mut Member, sum: &mut Sum, process: &str, from: u64, count: u64) {
+    world.store.expire(b"coalloc/grc/leader");
+    assert!(member.lead(process, 1).unwrap());
+    follow(member, sum);
+    for record in from..from + count {
+        member.append(&[&record, &1]).unwrap();
+        sum.sum += record + 1;
+        sum.records += 2;
+    }
+}
+
+fn snapshot(member: &mut Member, sum: Sum) {
+    let part = ChangedPart { key: "sum".to_owned(), part: Some(sum.sum) };
+    member.write_snapshot(&[part]).unwrap();
+}
+
+fn verified(path: &Path) -> u64 {
+    look::look(path, |_, _, _| Ok(())).unwrap().tip.sequence
+}
+
+#[test]
+fn whoever_takes_over_has_every_record_and_copies_are_sound_ledgers() {
+    let mut world = World::new();
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    assert!(matches!(a.append(&[&1]), Err(LedgerError::Shared(SharedLogError::NotLeading { .. }))));
+    lead(&world, &mut a, &mut of_a, "a1", 10, 50);
+    assert_eq!(a.leader().unwrap().as_deref(), Some("a1"));
+    follow(&mut b, &mut of_b);
+    assert_eq!(of_b, of_a);
+    lead(&world, &mut b, &mut of_b, "b1", 1_000, 5);
+    // The old leader learns it at its next append, and is opened again as a new process.
+    assert!(a.append(&[&1]).is_err());
+    drop(a);
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    assert_eq!(of_a.records, 100);
+    follow(&mut a, &mut of_a);
+    assert_eq!(of_a, of_b);
+    drop((a, b));
+    for name in ["a", "b"] {
+        assert_eq!(verified(&world.path(name)), 110, "{name}");
+        assert!(!world.folder.path().join(format!("{name}.ledger.tip")).exists());
+    }
+}
+
+#[test]
+fn what_all_have_is_given_up_and_who_was_away_for_long_is_told_what_to_do() {
+    let mut world = World::new();
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    lead(&world, &mut a, &mut of_a, "a1", 1, 2_100);
+    let batches = world.keys("/log/");
+    snapshot(&mut a, of_a);
+    assert_eq!(world.keys("/log/"), batches, "b has nothing yet");
+    follow(&mut b, &mut of_b);
+    snapshot(&mut b, of_b);
+    assert_eq!(world.keys("/log/"), 0);
+    // A copy whose end was lost in a crash would not be this short; a member with another one's file goes on.
+    drop(b);
+    back_up(&world.path("a"), &world.folder.path().join("copy")).unwrap();
+    std::fs::remove_file(world.path("b")).unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    let error = b.follow(&mut of_b).unwrap_err();
+    assert!(matches!(&error, LedgerError::Shared(SharedLogError::Trimmed { wanted: 1, .. })));
+    drop(b);
+    std::fs::rename(world.folder.path().join("copy"), world.path("b")).unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    lead(&world, &mut a, &mut of_a, "a2", 7, 3);
+    follow(&mut b, &mut of_b);
+    assert_eq!(of_b, of_a);
+}
+
+#[test]
+fn a_file_and_a_log_that_do_not_belong_together_are_refused() {
+    let mut world = World::new();
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    lead(&world, &mut a, &mut of_a, "a1", 1, 3);
+    drop(a);
+    // etcd has lost everything, or the prefix is wrong.
+    world.store = Twin::new(2, 0, false);
+    let error = world.open("a").unwrap_err();
+    assert!(matches!(&error, LedgerError::Shared(SharedLogError::Missing { .. })), "{error}");
+    assert_eq!(world.keys(""), 0, "nothing was made");
+    let (c, _) = {
+        let (store, mut sum) = (world.store.client(), Sum::default());
+        let membership = Membership {
+            prefix: "coalloc/grc".to_owned(),
+            member: "c".to_owned(),
+            members: vec!["c".to_owned()],
+        };
+        let (path, id) = (world.path("c"), || "f".repeat(32));
+        let opened: Result<Member, _> =
+            SharedLedger::open(store, membership, &path, &node(), id, &mut sum);
+        (opened.unwrap(), sum)
+    };
+    drop(c);
+    let error = world.open("a").unwrap_err();
+    assert!(matches!(&error, LedgerError::OtherLog { .. }), "{error}");
+    // Shared on purpose, the ledger goes on from its last record.
+    world.store = Twin::new(3, 0, false);
+    let sound = look::look(&world.path("a"), |_, _, _| Ok(())).unwrap();
+    let id =
+        super::log::SharedLogId { chain: sound.about.id.clone(), identity: sound.about.identity() };
+    let share = |world: &mut World, sequence| {
+        let store = world.store.client();
+        SharedLog::share(store, "coalloc/grc", &id, sequence, sound.tip.hash)
+    };
+    share(&mut world, 6).unwrap();
+    share(&mut world, 6).unwrap();
+    assert!(matches!(share(&mut world, 5), Err(SharedLogError::Occupied { .. })));
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    assert_eq!(of_a.records, 6);
+    lead(&world, &mut a, &mut of_a, "a1", 1, 1);
+}
