@@ -114,6 +114,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         one_way: false,
         servers: None,
         oldest_open: 0,
+        ..Default::default()
     };
     let denied = |answer: v1::HoldResponse| match answer.answer {
         Some(v1::hold_response::Answer::Refused(refusal)) => refusal.reason() == v1::Reason::Denied,
@@ -129,6 +130,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         transaction: hold.transaction.clone(),
         coordinator: "grc".to_owned(),
         resource_manager: String::new(),
+        ..Default::default()
     };
     let refused = federation.rm("nrm").abort(tombstone).await.unwrap().into_inner().refused;
     assert_eq!(refused.map(|refusal| refusal.reason()), Some(v1::Reason::Denied));

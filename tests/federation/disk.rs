@@ -87,11 +87,13 @@ async fn a_full_disk_refuses_what_is_new_and_ends_what_has_begun() {
     // Transactions that have begun continue as usual.
     let end = |number: u32| (hold(number).transaction, "grc".to_owned(), String::new());
     let (transaction, coordinator, resource_manager) = end(1);
-    let commit = v1::CommitRequest { transaction, coordinator, resource_manager };
+    let commit =
+        v1::CommitRequest { transaction, coordinator, resource_manager, ..Default::default() };
     let refused = federation.rm("nrm").commit(commit.clone()).await.unwrap().into_inner().refused;
     assert_eq!(refused, None);
     let (transaction, coordinator, resource_manager) = end(2);
-    let abort = v1::AbortRequest { transaction, coordinator, resource_manager };
+    let abort =
+        v1::AbortRequest { transaction, coordinator, resource_manager, ..Default::default() };
     let refused = federation.rm("nrm").abort(abort).await.unwrap().into_inner().refused;
     assert_eq!(refused, None);
     let release = v1::ReleaseReservationRequest { id: "before".to_owned(), ..Default::default() };

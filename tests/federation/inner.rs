@@ -103,6 +103,7 @@ async fn book(
         transaction: format!("grc-t-{n}/1"),
         coordinator: "grc".to_owned(),
         resource_manager: "nrm".to_owned(),
+        ..Default::default()
     };
     let answer = federation.rm("nrm").commit(request).await.unwrap().into_inner();
     assert_eq!(answer.refused, None);

@@ -39,6 +39,7 @@ mod refusals;
 mod server_faults;
 mod servers;
 mod serving;
+mod shared_ledger;
 mod strange_texts;
 mod tasks;
 mod telemetry;

@@ -334,6 +334,7 @@ async fn errors_carry_their_reason_for_programs() {
         transaction: "grc-t-1/1".to_owned(),
         coordinator: "grc".to_owned(),
         resource_manager: "crm-A".to_owned(),
+        ..Default::default()
     };
     let error = federation.rm("nrm").release(release.clone()).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::FailedPrecondition, "OTHER_DAEMON"));

@@ -4,11 +4,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use coalloc_cli::kit::rpc::Coordinator;
 use coalloc_cli::testbed::audit::journal::{CallKnowledge, Entry, Kind};
 use coalloc_net::status::{self, Effect};
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::{Timestamp, v1};
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use crate::faults::{Draws, FAULTS};
@@ -87,7 +86,7 @@ impl Call {
 
     async fn send(
         self,
-        mut client: CoordinatorClient<Channel>,
+        mut client: Coordinator,
         deadline: Option<Duration>,
     ) -> Result<Option<v1::Reservation>, Status> {
         fn timed<T>(wire: T, deadline: Option<Duration>) -> Request<T> {
@@ -130,7 +129,7 @@ pub(crate) struct User {
     journal: Journal,
     known: Transactions,
     trace: Trace,
-    client: CoordinatorClient<Channel>,
+    client: Coordinator,
     requests: Vec<Mine>,
 }
 

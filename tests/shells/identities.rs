@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use coalloc_cli::kit::authority::{Authority, Issued, Revocation, Validity};
+use coalloc_cli::kit::leader_channel::LeaderChannel;
+use coalloc_cli::kit::rpc::Coordinator;
 use coalloc_common::{BootTime, Identity, Now, Role, Time, TrustDomain};
 use coalloc_net::client::{Destination, Dialer};
 use coalloc_net::clock::Clock;
 use coalloc_net::identity::client::ExpectedServer;
 use coalloc_net::identity::settings::{DaemonIdentity, Security};
 use coalloc_net::identity::store::IdentityStore;
-use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resolver_client::ResolverClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tempfile::TempDir;
@@ -239,8 +240,9 @@ impl Protection {
     }
 
     /// Somebody's client of the coordinator.
-    pub(crate) fn coordinator(&self, party: Party) -> CoordinatorClient<Channel> {
-        CoordinatorClient::new(self.channel(party, GRC))
+    pub(crate) fn coordinator(&self, party: Party) -> Coordinator {
+        let channel = LeaderChannel::new(self.channel(party, GRC), GRC);
+        Coordinator::new(channel)
     }
 
     /// Somebody's client of the coordinator, for questions of resource managers.

@@ -170,17 +170,32 @@ impl Rogue {
                 self.send("Hold", owed, async { held(client.hold(hold).await) }).await;
             }
             1 => {
-                let wire = v1::CommitRequest { transaction, coordinator, resource_manager };
+                let wire = v1::CommitRequest {
+                    transaction,
+                    coordinator,
+                    resource_manager,
+                    ..Default::default()
+                };
                 let answer = async { client.commit(wire).await.map(|it| it.into_inner().refused) };
                 self.send("Commit", owed, answer).await;
             }
             2 => {
-                let wire = v1::AbortRequest { transaction, coordinator, resource_manager };
+                let wire = v1::AbortRequest {
+                    transaction,
+                    coordinator,
+                    resource_manager,
+                    ..Default::default()
+                };
                 let answer = async { client.abort(wire).await.map(|it| it.into_inner().refused) };
                 self.send("Abort", owed, answer).await;
             }
             _ => {
-                let wire = v1::ReleaseRequest { transaction, coordinator, resource_manager };
+                let wire = v1::ReleaseRequest {
+                    transaction,
+                    coordinator,
+                    resource_manager,
+                    ..Default::default()
+                };
                 let answer = async { client.release(wire).await.map(|it| it.into_inner().refused) };
                 self.send("Release", owed, answer).await;
             }

@@ -102,6 +102,12 @@ impl Cluster {
         Etcd::new(self.ports.iter().map(channel).collect(), PATIENCE)
     }
 
+    /// Where the members serve clients, as host:port.
+    #[allow(dead_code, reason = "other tests take the rest")]
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        self.ports.iter().map(|(clients, _)| format!("127.0.0.1:{clients}")).collect()
+    }
+
     /// Kills one member.
     pub(crate) fn kill(&mut self, member: usize) {
         if let Some(mut child) = self.members[member].take() {

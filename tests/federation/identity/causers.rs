@@ -57,6 +57,7 @@ async fn every_record_says_whose_message_has_caused_it() {
         transaction: second.transaction.clone(),
         coordinator: "grc".to_owned(),
         resource_manager: "crm-A".to_owned(),
+        ..Default::default()
     };
     world.rm(&otto, "crm-A").release(end).await.unwrap();
 

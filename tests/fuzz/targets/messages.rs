@@ -51,6 +51,7 @@ pub(crate) fn hold() -> v1::HoldRequest {
         keeps_old: true,
         servers: None,
         oldest_open: 5,
+        coordinator_epoch: 7,
     }
 }
 
@@ -206,7 +207,8 @@ pub(crate) fn holds(bytes: &[u8]) -> bool {
     let _ = taken(coalloc_grc::calls::parents::order_from_wire(&wire));
     let Some(order) = taken(convert::hold_from_wire(&wire)) else { return false };
     assert!(order.segments.len() <= limits::HOLD_SEGMENTS_MAX);
-    let again = convert::hold_to_wire(&RmName::composed("rm"), &order, wire.oldest_open);
+    let rm = RmName::composed("rm");
+    let again = convert::hold_to_wire(&rm, &order, wire.oldest_open, wire.coordinator_epoch);
     assert_eq!(again.oldest_open, wire.oldest_open);
     assert_eq!(convert::hold_from_wire(&again), Ok(order));
     true

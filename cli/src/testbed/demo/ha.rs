@@ -82,7 +82,7 @@ enum FailureKind {
 impl FailureKind {
     /// Every other failure is of the other kind.
     const fn of(round: u32) -> Self {
-        if round % 2 == 0 { Self::Killed } else { Self::Stopped }
+        if round.is_multiple_of(2) { Self::Killed } else { Self::Stopped }
     }
 
     const fn word(self) -> &'static str {
