@@ -45,6 +45,6 @@ mod tests;
 mod twin;
 
 pub use self::etcd_store::EtcdStore;
-pub use self::ledger::{Membership, SharedLedger};
+pub use self::ledger::{Membership, SharedLedger, share};
 pub use self::log::{SharedLog, SharedLogError, SharedLogId, SharedTip};
 pub use self::store::Store;

@@ -17,7 +17,10 @@ use clap::Args;
 use coalloc_common::Time;
 use coalloc_net::client::{Destination, Dialer};
 use coalloc_net::identity::certificate::CertificateOwner;
+use coalloc_net::status::is_standby;
 use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -65,6 +68,9 @@ pub struct HealthArgs {
 pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     let coordinator = || vec![GrcArgs::default().address()];
     let addresses = if args.addresses.is_empty() { coordinator() } else { args.addresses.clone() };
+    // Each process that shares a ledger has its own line.
+    let addresses: Vec<String> =
+        addresses.iter().flat_map(|all| all.split(',')).map(str::to_owned).collect();
     for address in &addresses {
         coalloc_net::client::check_address("ADDR", address)?;
     }
@@ -79,7 +85,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
         let asked = async {
             match args.listens {
                 true => listens(address).await.map(|()| "listens".to_owned()),
-                false => serves(&dialer, &destination).await.map(|()| "serving".to_owned()),
+                false => serves(&dialer, &destination).await,
             }
         };
         let mut word = match tokio::time::timeout(patience, asked).await {
@@ -154,7 +160,8 @@ async fn listens(address: &str) -> Result<(), String> {
     reached.map(drop).map_err(|error| format!("cannot be reached: {error}"))
 }
 
-async fn serves(dialer: &Dialer, destination: &Destination) -> Result<(), String> {
+/// What a daemon that is well does: it serves, or stands by.
+async fn serves(dialer: &Dialer, destination: &Destination) -> Result<String, String> {
     let address = destination.address.as_str();
     // A refused connection gives a clearer message here than through gRPC.
     listens(address).await?;
@@ -165,9 +172,27 @@ async fn serves(dialer: &Dialer, destination: &Destination) -> Result<(), String
         None => format!("does not answer: {}", rpc::cause_of(&status)),
     })?;
     match answer.get_ref().status() {
-        ServingStatus::Serving => Ok(()),
-        status => Err(status.as_str_name().to_lowercase().replace('_', " ")),
+        ServingStatus::Serving => Ok("serving".to_owned()),
+        status => match standby(dialer, destination).await {
+            Some(words) => Ok(words),
+            None => Err(status.as_str_name().to_lowercase().replace('_', " ")),
+        },
     }
+}
+
+/// What a process says that stands by; `None` if it is another kind of daemon, or does not answer.
+async fn standby(dialer: &Dialer, destination: &Destination) -> Option<String> {
+    let mut client = CoordinatorClient::new(dialer.connect(destination));
+    let refused = client.describe_federation(v1::DescribeFederationRequest {}).await.err();
+    let coordinator = refused.filter(is_standby);
+    let refused = match coordinator {
+        Some(status) => Some(status),
+        None => {
+            let mut client = ResourceManagerClient::new(dialer.connect(destination));
+            client.describe(v1::DescribeRequest {}).await.err().filter(is_standby)
+        }
+    };
+    Some(refused?.message().to_owned())
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! `coalloc ledger`: checks a ledger, prints its records, makes backups, and lets a node continue from one.
 //!
 //! The commands read the file itself, whether its node runs or not; no daemon is asked. Only
-//! `restore` and `accept-restored` change a ledger.
+//! `restore`, `accept-restored` and `share` change anything.
 
 mod backup;
 mod dump;
 mod line;
+mod share;
 mod verify;
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use crate::kit::exit::{Answer, Exit, Failure};
 
 /// Look into a node's ledger: is it sound, and what did the node do?
 ///
-/// Works while the node runs, after a crash, and on a copy. Only restore and accept-restored change a ledger.
+/// Works while the node runs, after a crash, and on a copy. Only restore, accept-restored and share change anything.
 #[derive(Debug, Clone, Args)]
 pub struct LedgerArgs {
     #[command(subcommand)]
@@ -32,6 +33,7 @@ enum LedgerCommand {
     Backup(BackupArgs),
     Restore(RestoreArgs),
     AcceptRestored(AcceptArgs),
+    Share(ShareArgs),
 }
 
 /// Check every record of a ledger against the hash chain, and the file's own structure
@@ -126,6 +128,19 @@ pub struct AcceptArgs {
     file: PathBuf,
 }
 
+/// Share a ledger in etcd that was only a file so far
+///
+/// The node must be stopped. The log in etcd begins after the ledger's last record, and the file is the copy of this process
+/// from then on. Further processes begin with copies of it (`coalloc ledger backup`). A new ledger needs no such
+/// command: it is made in etcd by whichever process starts first (the guide, "High availability").
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  coalloc ledger share --config grc.json")]
+pub struct ShareArgs {
+    /// The node's configuration, with `daemon.shared_ledger`
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
 /// Runs `coalloc ledger`.
 ///
 /// # Errors
@@ -137,6 +152,7 @@ pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
         LedgerCommand::Backup(args) => backup::back_up(args),
         LedgerCommand::Restore(args) => backup::restore(args),
         LedgerCommand::AcceptRestored(args) => verify::accept(args),
+        LedgerCommand::Share(args) => share::run(args),
     }
 }
 

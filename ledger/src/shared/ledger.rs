@@ -16,11 +16,13 @@ use coalloc_protocol::{CausedRecord, ChangedPart, Log};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::log::{SharedLog, SharedLogError};
+use super::log::{SharedLog, SharedLogError, SharedLogId};
 use super::store::Store;
 use crate::error::LedgerError;
 use crate::identity::Identity;
 use crate::ledger::Ledger;
+use crate::lock::Lock;
+use crate::look::{self, SoundLedger};
 use crate::reader::LedgerReader;
 use crate::replay;
 use crate::snapshot::Fold;
@@ -45,6 +47,19 @@ pub struct SharedLedger<R, S> {
     membership: Membership,
     /// The last record that this process has said to be durable here.
     said: u64,
+}
+
+/// Shares a ledger that was a file so far: makes a log that goes on after its last record. The file is the copy of the first member
+/// from now on, and further members begin with copies of it. The node must be stopped. Returns what the ledger has.
+///
+/// # Errors
+/// [`LedgerError`] when the ledger is damaged, in use or older than its tip, or there is a log of another ledger already.
+pub fn share(store: impl Store, prefix: &str, path: &Path) -> Result<SoundLedger, LedgerError> {
+    let _lock = Lock::take(path)?;
+    let ledger = look::look(path, |_, _, _| Ok(()))?;
+    let id = SharedLogId { chain: ledger.about.id.clone(), identity: ledger.about.identity() };
+    SharedLog::share(store, prefix, &id, ledger.tip.sequence, ledger.tip.hash)?;
+    Ok(ledger)
 }
 
 impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {

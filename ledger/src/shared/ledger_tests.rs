@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use coalloc_protocol::{ChangedPart, Log as _, ReplayError};
 use tempfile::TempDir;
 
-use super::ledger::{Membership, SharedLedger};
-use super::log::{SharedLog, SharedLogError};
+use super::ledger::{Membership, SharedLedger, share};
+use super::log::SharedLogError;
 use super::twin::Twin;
 use crate::backup::back_up;
 use crate::error::LedgerError;
@@ -186,16 +186,12 @@ fn a_file_and_a_log_that_do_not_belong_together_are_refused() {
     assert!(matches!(&error, LedgerError::OtherLog { .. }), "{error}");
     // Shared on purpose, the ledger goes on from its last record.
     world.store = Twin::new(3, 0, false);
-    let sound = look::look(&world.path("a"), |_, _, _| Ok(())).unwrap();
-    let id =
-        super::log::SharedLogId { chain: sound.about.id.clone(), identity: sound.about.identity() };
-    let share = |world: &mut World, sequence| {
-        let store = world.store.client();
-        SharedLog::share(store, "coalloc/grc", &id, sequence, sound.tip.hash)
-    };
-    share(&mut world, 6).unwrap();
-    share(&mut world, 6).unwrap();
-    assert!(matches!(share(&mut world, 5), Err(SharedLogError::Occupied { .. })));
+    let path = world.path("a");
+    let shared = share(world.store.client(), "coalloc/grc", &path).unwrap();
+    assert_eq!(shared.tip.sequence, 6);
+    share(world.store.client(), "coalloc/grc", &path).unwrap();
+    let error = share(world.store.client(), "coalloc/grc", &world.path("c")).unwrap_err();
+    assert!(matches!(error, LedgerError::Shared(SharedLogError::Occupied { .. })), "{error}");
     let (mut a, mut of_a) = world.open("a").unwrap();
     assert_eq!(of_a.records, 6);
     lead(&world, &mut a, &mut of_a, "a1", 1, 1);

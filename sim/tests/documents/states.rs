@@ -59,6 +59,7 @@ fn told(answer: &Answer) -> String {
         Answer::Done => "done".to_owned(),
         Answer::OtherContent => "other content".to_owned(),
         Answer::Denied => "denied".to_owned(),
+        Answer::OlderLeader { .. } => "older leader".to_owned(),
     }
 }
 

@@ -96,6 +96,9 @@ fn details(record: &Value) -> Vec<String> {
     ] {
         all.extend(text(at).map(|value| format!("{word} {value}")));
     }
+    all.extend(text("/member").map(|member| format!("{member} leads")));
+    all.extend(text("/ledger").map(|ledger| format!("of {ledger}")));
+    all.extend(record.pointer("/epoch").map(|epoch| format!("epoch {epoch}")));
     let oldest_open = record.pointer("/oldest_open").and_then(Value::as_object);
     let below = |(ledger, number): (&String, &Value)| format!("of {ledger} below attempt {number}");
     all.extend(oldest_open.into_iter().flatten().map(below));
@@ -142,6 +145,8 @@ mod tests {
             shown(&parse(forgotten))
                 .ends_with("forgotten       2 transactions  of grc-t below attempt 6")
         );
+        let elected = r#"{"record":"leader_elected","epoch":42,"member":"b","at":{"wall":0,"boot":7}}"#;
+        assert!(shown(&parse(elected)).ends_with("b leads  epoch 42"));
         assert!(shown(&parse("{}")).contains('?'), "of a release to come, or damaged");
         let (booked, is) = (parse(booked), |id: &'static str| move |s: &str| s == id);
         assert!(mentions(&booked, &is("grc-1-1/1")) && !mentions(&booked, &is("grc-1-1")));
