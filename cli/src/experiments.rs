@@ -1,6 +1,7 @@
 //! `coalloc sim`: simulated worlds.
 //!
-//! [`fault`] runs random worlds under faults; the other modules run experiments.
+//! [`fault`] runs random worlds under faults, and [`takeover`] those in which processes share a ledger; the other modules run
+//! experiments.
 //!
 //! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]).
 //! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]) to all cores
@@ -37,6 +38,7 @@ pub mod suite;
 pub mod svg;
 pub mod swf;
 pub mod tables;
+pub mod takeover;
 pub mod traces;
 pub mod whole;
 
@@ -60,6 +62,7 @@ enum Sim {
     Compare(compare::CompareArgs),
     Gantt(gantt::GanttArgs),
     Fault(fault::FaultArgs),
+    Takeover(takeover::TakeoverArgs),
 }
 
 /// Runs `coalloc sim`.
@@ -75,5 +78,6 @@ pub async fn run(args: &SimArgs) -> Result<Answer, Failure> {
         Sim::Compare(args) => compare::run(args),
         Sim::Gantt(args) => gantt::run(args),
         Sim::Fault(args) => fault::run(args).await,
+        Sim::Takeover(args) => takeover::run(args).await,
     }
 }

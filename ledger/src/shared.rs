@@ -41,10 +41,10 @@ mod real_tests;
 mod store;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
 mod twin;
 
 pub use self::etcd_store::EtcdStore;
 pub use self::ledger::{Membership, SharedLedger, share};
 pub use self::log::{SharedLog, SharedLogError, SharedLogId, SharedTip};
 pub use self::store::Store;
+pub use self::twin::EtcdTwin;

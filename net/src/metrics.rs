@@ -351,7 +351,7 @@ pub fn ledger() -> &'static Ledger {
             leads: room.gauges(
                 ["kind"],
                 "leads",
-                "Where a ledger is shared: 1 when this process leads, 0 when it stands by",
+                "1 when this process leads those that share its ledger, or shares it with nobody; 0 when it stands by",
             ),
             inbox: room.gauges(
                 ["core"],

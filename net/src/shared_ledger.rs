@@ -117,11 +117,10 @@ impl Standby<'_> {
         let (tell, leader) = watch::channel(None);
         let stopping = Arc::new(AtomicBool::new(false));
         let kind = self.node.kind.clone();
-        let leads = metrics::ledger().leads.with([kind.as_str()]);
-        leads.set(0);
         // Traces are of calls that are carried out.
         let daemon = DaemonSettings { traces_endpoint: None, ..self.daemon.clone() };
         let telemetry = Telemetry::start(&daemon, &kind, &self.node.name, Vec::new()).await?;
+        metrics::ledger().leads.with([kind.as_str()]).set(0);
         let follower = Follower {
             store: EtcdStore::new(etcd, Runtime::current(), limits::APPEND_PATIENCE.to_std()),
             settings: self.settings.clone(),
@@ -160,7 +159,6 @@ impl Standby<'_> {
         if let Some(elected) = &elected {
             let Election { number, member, .. } = &elected.election;
             tracing::info!(election = number, member, "this process leads");
-            leads.set(1);
         }
         Ok(elected)
     }

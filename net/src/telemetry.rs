@@ -41,6 +41,8 @@ impl Telemetry {
         readers: Vec<scrape::Reader>,
     ) -> Result<Self, DaemonError> {
         metrics::net().daemon.with([kind, name, env!("CARGO_PKG_VERSION")]).set(1);
+        // A process that stands by corrects this.
+        metrics::ledger().leads.with([kind]).set(1);
         let scrapes = match settings.metrics_listen {
             None => None,
             Some(address) => {

@@ -32,6 +32,7 @@ mod forgetful;
 pub mod jobs;
 pub mod matrix;
 pub mod story;
+pub mod takeover;
 pub mod tasks;
 pub mod workflows;
 // The parts of the world are public for the tests of other modules. Their fields are named as in the

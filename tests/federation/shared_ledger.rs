@@ -111,7 +111,8 @@ async fn a_standby_says_who_leads_and_takes_over_with_everything() {
         ("STANDBY", ["a", "b"][leads])
     );
     assert_eq!(info.metadata["address"], shared.grc[leads]);
-    let before = shared.federation.reserve_confirmed("r1", pair(10, 10, 3_600, 600)).await;
+    let request = pair(10, 10, 3_600, 600);
+    let before = shared.federation.reserve_confirmed("r1", request.clone()).await;
     // Told to stop, a leader gives its lease back: nobody waits for its end.
     let begun = std::time::Instant::now();
     assert!(shared.federation.stop(&format!("grc-{leads}")).success());
@@ -128,7 +129,7 @@ async fn a_standby_says_who_leads_and_takes_over_with_everything() {
     assert!(begun.elapsed() < std::time::Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!((after.id, after.state), (before.id.clone(), before.state));
     // The same request again is the same reservation, and a new one is planned with what is booked.
-    assert_eq!(shared.federation.reserve("r1", pair(10, 10, 3_600, 600)).await.id, before.id);
+    assert_eq!(shared.federation.reserve("r1", request).await.id, before.id);
     shared.federation.reserve_confirmed("r2", pair(90, 10, 3_600, 600)).await;
     // The resource manager's leader is killed: the other process has its bookings.
     let log = |member| shared.federation.log(&format!("crm-A-{member}"));

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::ledger::{Membership, SharedLedger, share};
 use super::log::SharedLogError;
-use super::twin::Twin;
+use super::twin::EtcdTwin;
 use crate::backup::back_up;
 use crate::error::LedgerError;
 use crate::identity::Identity;
@@ -43,16 +43,16 @@ impl Fold for Sum {
     }
 }
 
-type Member = SharedLedger<u64, Twin>;
+type Member = SharedLedger<u64, EtcdTwin>;
 
 struct World {
-    store: Twin,
+    store: EtcdTwin,
     folder: TempDir,
 }
 
 impl World {
     fn new() -> Self {
-        Self { store: Twin::new(1, 0, false), folder: tempfile::tempdir().unwrap() }
+        Self { store: EtcdTwin::new(1, 0), folder: tempfile::tempdir().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -73,7 +73,7 @@ impl World {
     }
 
     fn keys(&self, part: &str) -> usize {
-        self.store.shared().keys().filter(|key| key.contains(part)).count()
+        self.store.keys().iter().filter(|key| key.contains(part)).count()
     }
 }
 
@@ -165,7 +165,7 @@ fn a_file_and_a_log_that_do_not_belong_together_are_refused() {
     lead(&world, &mut a, &mut of_a, "a1", 1, 3);
     drop(a);
     // etcd has lost everything, or the prefix is wrong.
-    world.store = Twin::new(2, 0, false);
+    world.store = EtcdTwin::new(2, 0);
     let error = world.open("a").unwrap_err();
     assert!(matches!(&error, LedgerError::Shared(SharedLogError::Missing { .. })), "{error}");
     assert_eq!(world.keys(""), 0, "nothing was made");
@@ -185,7 +185,7 @@ fn a_file_and_a_log_that_do_not_belong_together_are_refused() {
     let error = world.open("a").unwrap_err();
     assert!(matches!(&error, LedgerError::OtherLog { .. }), "{error}");
     // Shared on purpose, the ledger goes on from its last record.
-    world.store = Twin::new(3, 0, false);
+    world.store = EtcdTwin::new(3, 0);
     let path = world.path("a");
     let shared = share(world.store.client(), "coalloc/grc", &path).unwrap();
     assert_eq!(shared.tip.sequence, 6);

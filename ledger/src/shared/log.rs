@@ -138,8 +138,7 @@ pub enum SharedLogError {
 }
 
 /// One member's view of a shared log.
-#[cfg_attr(test, derive(Clone))]
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SharedLog<S> {
     store: S,
     prefix: String,

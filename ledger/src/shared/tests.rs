@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::log::{SharedLog, SharedLogError};
-use super::twin::Twin;
+use super::twin::EtcdTwin;
 use crate::body::OwnedBody;
 
 const PREFIX: &str = "coalloc/grc";
@@ -25,7 +25,7 @@ fn bodies(text: &str, count: usize) -> Vec<OwnedBody> {
 }
 
 /// Reads everything that a member does not know.
-fn read_all(log: &mut SharedLog<Twin>) -> Result<Vec<OwnedBody>, SharedLogError> {
+fn read_all(log: &mut SharedLog<EtcdTwin>) -> Result<Vec<OwnedBody>, SharedLogError> {
     let mut all = Vec::new();
     loop {
         let next = log.read_next()?;
@@ -36,13 +36,13 @@ fn read_all(log: &mut SharedLog<Twin>) -> Result<Vec<OwnedBody>, SharedLogError>
     }
 }
 
-fn open(store: Twin) -> SharedLog<Twin> {
+fn open(store: EtcdTwin) -> SharedLog<EtcdTwin> {
     SharedLog::open(store, PREFIX, Some(id)).unwrap()
 }
 
 #[test]
 fn what_one_member_appends_another_one_reads() {
-    let mut store = Twin::new(1, 0, false);
+    let mut store = EtcdTwin::new(1, 0);
     let (mut leader, mut follower) = (open(store.client()), open(store.client()));
     assert_eq!((&leader.id().chain, leader.epoch()), (&id(), None));
     assert!(matches!(leader.append(&bodies("a", 1)), Err(SharedLogError::NotLeading { .. })));
@@ -75,7 +75,7 @@ fn what_one_member_appends_another_one_reads() {
     assert_eq!(read_all(&mut known).unwrap(), batches[2..].concat());
     assert!(matches!(read_all(&mut copied), Err(SharedLogError::Damaged { .. })));
     leader.trim(304).unwrap();
-    assert_eq!(store.shared().keys().filter(|key| key.contains("chunk")).count(), 0);
+    assert_eq!(store.keys().iter().filter(|key| key.contains("chunk")).count(), 0);
 }
 
 fn follower_hash(batches: &[Vec<OwnedBody>]) -> crate::chain::Hash {
@@ -86,7 +86,7 @@ fn follower_hash(batches: &[Vec<OwnedBody>]) -> crate::chain::Hash {
 
 #[test]
 fn who_has_lost_the_lead_appends_nothing() {
-    let mut store = Twin::new(2, 0, false);
+    let mut store = EtcdTwin::new(2, 0);
     let (mut old, mut new) = (open(store.client()), open(store.client()));
     assert!(old.lead("old", 1).unwrap());
     read_all(&mut old).unwrap();
@@ -110,11 +110,11 @@ fn who_has_lost_the_lead_appends_nothing() {
 
 #[test]
 fn a_store_that_refuses_or_is_silent_for_long_ends_an_append() {
-    let mut store = Twin::new(3, 0, false);
+    let mut store = EtcdTwin::new(3, 0);
     let mut log = open(store.client());
     assert!(log.lead("one", 1).unwrap());
     read_all(&mut log).unwrap();
-    store.shared().set_faults(1_000);
+    store.set_faults(1_000);
     let error = log.append(&bodies("a", 1)).unwrap_err();
     assert!(matches!(&error, SharedLogError::Unknown { source: EtcdError::Unknown { .. }, .. }));
 }
@@ -122,9 +122,12 @@ fn a_store_that_refuses_or_is_silent_for_long_ends_an_append() {
 /// What became of the appends of one world: the records that were acknowledged, by their numbers, and those that some call has
 /// tried to append.
 fn world(seed: u64, compares_nothing: bool) -> Result<(usize, usize), String> {
-    let mut store = Twin::new(seed, 250, compares_nothing);
+    let mut store = EtcdTwin::new(seed, 250);
+    if compares_nothing {
+        store.compare_nothing();
+    }
     let mut dice = SmallRng::seed_from_u64(seed ^ 0x5eed);
-    let mut members: Vec<SharedLog<Twin>> = (0..3).map(|_| open(store.client())).collect();
+    let mut members: Vec<SharedLog<EtcdTwin>> = (0..3).map(|_| open(store.client())).collect();
     let (mut acknowledged, mut terms) = (BTreeMap::new(), 0);
     for step in 0..300 {
         let member = dice.random_range(0..members.len());
@@ -159,7 +162,7 @@ fn world(seed: u64, compares_nothing: bool) -> Result<(usize, usize), String> {
             Err(error) => return Err(error.to_string()),
         }
     }
-    store.calm();
+    store.set_faults(0);
     let log = read_all(&mut open(store.client())).map_err(|error| error.to_string())?;
     for (number, body) in &acknowledged {
         let index = usize::try_from(*number).unwrap() - 1;

@@ -1,4 +1,6 @@
-//! A twin of etcd in memory: strictly serializable, with answers that are lost and transactions that land late.
+//! A twin of etcd in memory, for simulations: strictly serializable, with answers that are lost and transactions that land late.
+//!
+//! Leases do not end by themselves: whoever drives the simulation says when one ends, which may be too early.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +13,7 @@ use super::store::Store;
 
 /// What all clients of the twin share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+struct Shared {
     keys: BTreeMap<Vec<u8>, KeyValue>,
     revision: i64,
     /// Transactions that may land at any time, or never.
@@ -24,9 +26,11 @@ pub(super) struct Shared {
 
 /// One client of the twin.
 #[derive(Debug, Clone)]
-pub(super) struct Twin {
+pub struct EtcdTwin {
     shared: Arc<Mutex<Shared>>,
     dice: SmallRng,
+    /// Nothing goes wrong with its calls.
+    is_observer: bool,
 }
 
 impl Shared {
@@ -40,14 +44,6 @@ impl Shared {
             }
             Condition::Absent { key } => !self.keys.contains_key(key),
         }
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = String> {
-        self.keys.keys().map(|key| String::from_utf8_lossy(key).into_owned())
-    }
-
-    pub(super) const fn set_faults(&mut self, faults: u32) {
-        self.faults = faults;
     }
 
     fn apply(&mut self, transaction: &Transaction) -> Outcome {
@@ -72,36 +68,65 @@ impl Shared {
     }
 }
 
-impl Twin {
-    pub(super) fn new(seed: u64, faults: u32, compares_nothing: bool) -> Self {
-        let shared = Shared { faults, compares_nothing, ..Shared::default() };
-        Self { shared: Arc::new(Mutex::new(shared)), dice: SmallRng::seed_from_u64(seed) }
+impl EtcdTwin {
+    /// An empty store. Of a thousand calls, so many `faults` go wrong.
+    #[must_use]
+    pub fn new(seed: u64, faults: u32) -> Self {
+        let shared = Shared { faults, ..Shared::default() };
+        let dice = SmallRng::seed_from_u64(seed);
+        Self { shared: Arc::new(Mutex::new(shared)), dice, is_observer: false }
+    }
+
+    /// A planted bug: from now on no transaction's conditions are looked at.
+    pub fn compare_nothing(&self) {
+        self.shared().compares_nothing = true;
     }
 
     /// Another client.
-    pub(super) fn client(&mut self) -> Self {
+    #[must_use]
+    pub fn client(&mut self) -> Self {
         let dice = SmallRng::seed_from_u64(self.dice.random());
-        Self { shared: Arc::clone(&self.shared), dice }
+        Self { shared: Arc::clone(&self.shared), dice, is_observer: false }
     }
 
-    pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A client with whose calls nothing goes wrong, and that changes nothing for the others.
+    #[must_use]
+    pub fn observer(&self) -> Self {
+        Self { is_observer: true, ..self.clone() }
     }
 
-    /// From now on every call is answered.
-    pub(super) fn calm(&self) {
-        self.shared().set_faults(0);
+    /// Of a thousand calls, so many go wrong from now on. With 0, what is still late never lands.
+    pub fn set_faults(&self, faults: u32) {
+        let mut shared = self.shared();
+        shared.faults = faults;
+        if faults == 0 {
+            shared.late.clear();
+        }
     }
 
     /// The lease of a key ends.
-    pub(super) fn expire(&self, key: &[u8]) {
+    pub fn expire(&self, key: &[u8]) {
         let mut shared = self.shared();
         shared.revision += 1;
         shared.keys.remove(key);
     }
 
+    /// All keys.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let shared = self.shared();
+        shared.keys.keys().map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What lands late lands now, or not yet, or never. Does the next call go wrong?
     fn begin(&mut self) -> bool {
+        if self.is_observer {
+            return false;
+        }
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         for transaction in std::mem::take(&mut shared.late) {
             match self.dice.random_range(0..4) {
@@ -118,7 +143,7 @@ fn silent() -> EtcdError {
     EtcdError::Unknown { member: "twin".to_owned(), doing: "a call", why: "lost".to_owned() }
 }
 
-impl Store for Twin {
+impl Store for EtcdTwin {
     fn transact(&mut self, transaction: &Transaction) -> Result<Outcome, EtcdError> {
         if !self.begin() {
             return Ok(self.shared().apply(transaction));

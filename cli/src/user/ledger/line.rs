@@ -145,7 +145,8 @@ mod tests {
             shown(&parse(forgotten))
                 .ends_with("forgotten       2 transactions  of grc-t below attempt 6")
         );
-        let elected = r#"{"record":"leader_elected","epoch":42,"member":"b","at":{"wall":0,"boot":7}}"#;
+        let elected =
+            r#"{"record":"leader_elected","epoch":42,"member":"b","at":{"wall":0,"boot":7}}"#;
         assert!(shown(&parse(elected)).ends_with("b leads  epoch 42"));
         assert!(shown(&parse("{}")).contains('?'), "of a release to come, or damaged");
         let (booked, is) = (parse(booked), |id: &'static str| move |s: &str| s == id);
