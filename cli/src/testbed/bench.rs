@@ -20,6 +20,7 @@ pub mod holds;
 pub mod load;
 pub mod report;
 pub mod requests;
+pub mod shared;
 pub mod tasks;
 
 use std::path::PathBuf;
@@ -89,6 +90,7 @@ pub struct BenchArgs {
 /// Benches of another kind.
 #[derive(Debug, Clone, Subcommand)]
 enum BenchKind {
+    Shared(shared::SharedArgs),
     Tasks(tasks::TasksArgs),
 }
 
@@ -98,9 +100,15 @@ enum BenchKind {
 /// When the federation does not come up, a daemon does not answer, or the bench is interrupted.
 pub async fn run(args: &BenchArgs) -> Result<Answer, Failure> {
     let stopped = Failure::new(Exit::Interrupted, "interrupted; the daemons are stopped");
-    if let Some(BenchKind::Tasks(args)) = &args.what {
+    if let Some(kind) = &args.what {
+        let other = async {
+            match kind {
+                BenchKind::Shared(args) => shared::run(args).await,
+                BenchKind::Tasks(args) => tasks::run(args).await,
+            }
+        };
         return tokio::select! {
-            answer = tasks::run(args) => answer,
+            answer = other => answer,
             () = coalloc_net::server::stop_signal() => Err(stopped),
         };
     }

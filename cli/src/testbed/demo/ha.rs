@@ -29,6 +29,8 @@ use crate::testbed::soak::meter::Outcome;
 use crate::testbed::soak::{self, Soak};
 use crate::user::serve::Kind;
 
+/// The members of etcd: one of them may fail.
+const ETCD_MEMBERS: usize = 3;
 /// How long a takeover may take.
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 /// How long a takeover is waited for, and the end of a leader that was replaced.
@@ -116,7 +118,7 @@ struct Report {
 pub async fn run(args: &HaArgs) -> Result<Answer, Failure> {
     let folder = Folder::new(args.dir.as_deref())?;
     let mut daemons = Daemons::default();
-    let etcd = EtcdCluster::start(folder.path(), args.etcd.as_deref()).await?;
+    let etcd = EtcdCluster::start(folder.path(), args.etcd.as_deref(), ETCD_MEMBERS).await?;
     let outcome = tokio::select! {
         outcome = scenario(args, folder.path(), &etcd, &mut daemons) => outcome,
         () = coalloc_net::server::stop_signal() => {

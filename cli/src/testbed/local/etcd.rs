@@ -13,9 +13,6 @@ use super::daemons::{PAUSE, START_PATIENCE};
 use super::ports;
 use crate::kit::exit::Failure;
 
-/// The number of members: one of them may fail.
-pub const MEMBERS: usize = 3;
-
 /// A cluster of etcd. Its members are killed when this value is dropped.
 #[derive(Debug)]
 pub struct EtcdCluster {
@@ -25,15 +22,19 @@ pub struct EtcdCluster {
 }
 
 impl EtcdCluster {
-    /// Starts a new cluster, whose files go to a folder, and waits until all members listen. `program` is etcd; `None`: the one in
+    /// Starts a new cluster of so many members, whose files go to a folder, and waits until all members listen. `program` is etcd; `None`: the one in
     /// the path.
     ///
     /// # Errors
     /// When there is no such program, a member does not come up, or there are not enough free ports.
-    pub async fn start(folder: &Path, program: Option<&Path>) -> Result<Self, Failure> {
+    pub async fn start(
+        folder: &Path,
+        program: Option<&Path>,
+        members: usize,
+    ) -> Result<Self, Failure> {
         let program = program.map_or_else(|| PathBuf::from("etcd"), Path::to_owned);
-        let ports = ports::free(2 * MEMBERS)?;
-        let (clients, peers) = ports.split_at(MEMBERS);
+        let ports = ports::free(2 * members)?;
+        let (clients, peers) = ports.split_at(members);
         let url = |port: &u16| format!("http://127.0.0.1:{port}");
         let names = peers.iter().zip(1..).map(|(peer, n)| format!("etcd-{n}={}", url(peer)));
         let all = names.collect::<Vec<_>>().join(",");
