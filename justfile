@@ -50,6 +50,11 @@ bench-highs:
 # More seeds of the protocol's fault runs.
 seeds N="20000":
     cargo run --release -- sim fault --seeds {{N}}
+    cargo run --release -- sim takeover --seeds {{N}}
+
+# A coordinator whose leader fails so often, under load; needs etcd.
+failovers N="200":
+    cargo run --release -- demo ha --failures {{N}} --pause 1
 
 # Every world of a small federation, up to more faults than the tests of every day: at most ten minutes.
 deep:
