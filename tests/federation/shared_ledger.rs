@@ -158,7 +158,7 @@ async fn the_leader_fails_again_and_again_under_load_and_nothing_is_lost() {
     // `None` if etcd is not installed.
     let Some(cluster) = Cluster::start(1).await else { return };
     drop(cluster);
-    let failures = std::env::var("COALLOC_HA_FAILURES").unwrap_or_else(|_| "2".to_owned());
+    let failures = std::env::var("COALLOC_HA_FAILURES").unwrap_or_else(|_| "3".to_owned());
     let demo = Command::new(env!("CARGO_BIN_EXE_coalloc"))
         .args(["demo", "ha", "--json", "--failures", &failures])
         .output()

@@ -88,7 +88,7 @@ impl ProcessLease {
                 Ok(()) => limits::LEASE_RENEWAL.to_std(),
                 Err(error) => {
                     tracing::warn!(%error, "the lease was not renewed");
-                    self.end_if_long_over();
+                    self.end_if_over();
                     RETRY
                 }
             };
@@ -97,11 +97,13 @@ impl ProcessLease {
     }
 
     /// Ends the process of a leader that cannot reach etcd: its callers go to whoever leads by now.
-    fn end_if_long_over(&self) {
+    fn end_if_over(&self) {
         let ends = BootTime::from_us(self.state.ends_us.load(Ordering::Acquire));
-        let is_over = self.host.now().boot > ends.saturating_add(limits::LEASE);
+        let is_over = self.host.now().boot > ends;
         if is_over && self.state.leads.load(Ordering::Acquire) {
-            end_as_standby("etcd has not renewed the lease of this process for too long");
+            end_as_standby(
+                "etcd has not renewed the lease of this process in time, so another one may lead",
+            );
         }
     }
 

@@ -85,7 +85,7 @@ async fn load(
     daemons: &mut Daemons,
 ) -> Result<Outcome, Failure> {
     let file = local::elgl()?;
-    let etcd = etcd.map(|etcd| etcd.addresses.clone());
+    let etcd = etcd.map(|etcd| [etcd.addresses.clone(), etcd.addresses.clone()]);
     let setup = Setup { etcd, ..Setup::new(folder.path(), &file) };
     let posts = local::start(&setup, daemons, true).await?;
     let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc);

@@ -1,8 +1,8 @@
-//! `coalloc demo ha`: two processes of one coordinator share its ledger in three members of etcd. Whoever leads is killed or
-//! stopped again and again while customers reserve, change and release. The other one takes over each time, and
+//! `coalloc demo ha`: two processes of one coordinator share its ledger in three members of etcd. Whoever leads is killed,
+//! stopped or cut off from etcd, again and again, while customers reserve, change and release. The other one takes over each time, and
 //! at the end everything is audited against what the customers were told.
 //!
-//! Left out: machines and networks that fail (`docs/guide/high-availability.md` says what happens then).
+//! Left out: members of etcd that fail (`docs/guide/high-availability.md` says what happens then).
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::kit::rpc;
 use crate::kit::text;
 use crate::testbed::audit::{Audit, Places, hear, journal, judge};
 use crate::testbed::local::daemons::Daemons;
-use crate::testbed::local::etcd::EtcdCluster;
+use crate::testbed::local::etcd::{EtcdCluster, EtcdLine};
 use crate::testbed::local::layout::{Post, Setup};
 use crate::testbed::local::{Folder, elgl, start, stop};
 use crate::testbed::soak::meter::Outcome;
@@ -45,14 +45,14 @@ const REST_PATIENCE: Duration = Duration::from_secs(120);
 /// Kill the leading coordinator while customers reserve: another process takes over, and nothing is lost
 ///
 /// Three members of etcd, two processes of one coordinator that share its ledger there, and the 13 resource managers of
-/// the paper's federation. Customers reserve, change and release all the time. Whoever leads is killed (SIGKILL), or
-/// stopped for longer than its lease lasts and then let go on (SIGSTOP, SIGCONT). The other process takes over; the one
-/// that has failed comes back and stands by. At the end every answer that a customer got is compared with what all daemons
+/// the paper's federation. Customers reserve, change and release all the time. Whoever leads is killed (SIGKILL), stopped
+/// for longer than its lease lasts and then let go on (SIGSTOP, SIGCONT), or cut off from etcd while its callers still reach
+/// it. The other process takes over; the one that has failed comes back and stands by. At the end every answer that a customer got is compared with what all daemons
 /// say. Exit code 0: all is as customers were told, and no takeover took longer than 10 s. Needs the program etcd.
 #[derive(Debug, Clone, Args)]
 pub struct HaArgs {
     /// How often the leader fails
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     failures: u32,
     /// New customers per second
     #[arg(long, value_name = "R", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -77,20 +77,29 @@ pub struct HaArgs {
 /// How a leader fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FailureKind {
+    /// The process is killed.
     Killed,
+    /// The process is stopped for longer than its lease lasts, and goes on then.
     Stopped,
+    /// Nothing passes between the process and etcd; its callers reach it all the time.
+    CutOff,
 }
 
 impl FailureKind {
-    /// Every other failure is of the other kind.
+    /// The kinds take turns.
     const fn of(round: u32) -> Self {
-        if round.is_multiple_of(2) { Self::Killed } else { Self::Stopped }
+        match round % 3 {
+            0 => Self::Killed,
+            1 => Self::Stopped,
+            _ => Self::CutOff,
+        }
     }
 
     const fn word(self) -> &'static str {
         match self {
             Self::Killed => "killed",
             Self::Stopped => "stopped",
+            Self::CutOff => "cut off",
         }
     }
 }
@@ -152,7 +161,9 @@ async fn scenario(
     daemons: &mut Daemons,
 ) -> Result<Report, Failure> {
     let file = elgl()?;
-    let setup = Setup { etcd: Some(etcd.addresses.clone()), ..Setup::new(folder, &file) };
+    let etcd_lines = [EtcdLine::lay(&etcd.addresses).await?, EtcdLine::lay(&etcd.addresses).await?];
+    let addresses = [etcd_lines[0].addresses.clone(), etcd_lines[1].addresses.clone()];
+    let setup = Setup { etcd: Some(addresses), ..Setup::new(folder, &file) };
     let posts = start(&setup, daemons, true).await?;
     let members: Vec<Post> = posts.into_iter().filter(|post| post.kind == Kind::Grc).collect();
     let all: Vec<&str> = members.iter().map(|post| post.address.as_str()).collect();
@@ -179,7 +190,7 @@ async fn scenario(
         let mut takeovers = Vec::new();
         for round in 0..args.failures {
             tokio::time::sleep(Duration::from_secs(args.pause)).await;
-            takeovers.push(fail(FailureKind::of(round), &members, daemons).await?);
+            takeovers.push(fail(FailureKind::of(round), &members, &etcd_lines, daemons).await?);
         }
         tokio::time::sleep(Duration::from_secs(args.pause)).await;
         drop(end_load);
@@ -196,9 +207,12 @@ async fn scenario(
 async fn fail(
     kind: FailureKind,
     members: &[Post],
+    etcd_lines: &[EtcdLine; 2],
     daemons: &mut Daemons,
 ) -> Result<Takeover, Failure> {
     let from = leader(members, None).await?;
+    let place = members.iter().position(|member| member.name == from.name);
+    let line = &etcd_lines[place.unwrap_or_default()];
     let begun = Instant::now();
     let killed = match kind {
         FailureKind::Killed => Some(daemons.kill(&from.name)?),
@@ -206,18 +220,23 @@ async fn fail(
             daemons.pause(&from.name)?;
             None
         }
+        FailureKind::CutOff => {
+            line.cut()?;
+            None
+        }
     };
     let to = leader(members, Some(&from.name)).await?;
     serve(&to).await?;
     let took = begun.elapsed();
+    if kind == FailureKind::Stopped {
+        daemons.go_on(&from.name)?;
+    }
     let post = match killed {
         Some(post) => post,
-        None => {
-            daemons.go_on(&from.name)?;
-            // It finds out that it was replaced, and ends.
-            daemons.wait_end(&from.name, PATIENCE).await?
-        }
+        // It finds out that it was replaced, or does not reach etcd for too long, and ends.
+        None => daemons.wait_end(&from.name, PATIENCE).await?,
     };
+    line.mend()?;
     daemons.start(post, true)?;
     let seconds = took.as_secs_f64();
     let (from, to) = (from.name.clone(), to.name.clone());

@@ -1,4 +1,5 @@
-//! Members of etcd on this machine, for federations whose coordinator's ledger is shared.
+//! Members of etcd on this machine, for federations whose coordinator's ledger is shared, and lines to them that can be
+//! cut.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
 use super::daemons::{PAUSE, START_PATIENCE};
@@ -76,20 +78,86 @@ impl EtcdCluster {
                 .spawn();
             cluster.members.push(child.map_err(failed)?);
         }
-        // Whoever takes free ports next must find these in use.
-        let end = Instant::now() + START_PATIENCE;
-        for port in ports {
-            while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
-                if Instant::now() > end {
-                    let text =
-                        format!("etcd does not listen; its logs are in {}", folder.display());
-                    return Err(Failure::internal(text));
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+        let problem = format!("etcd does not listen; its logs are in {}", folder.display());
+        wait_listening(ports, &problem).await?;
         Ok(cluster)
     }
+}
+
+/// The line of one process to all members of etcd: a relay, which forwards nothing while it is stopped. It is killed when this
+/// value is dropped.
+#[derive(Debug)]
+pub struct EtcdLine {
+    relay: Child,
+    /// Where the process reaches the members, as host:port.
+    pub addresses: Vec<String>,
+}
+
+impl EtcdLine {
+    /// Lays a line to these members.
+    ///
+    /// # Errors
+    /// When the relay cannot be started, or there are not enough free ports.
+    pub async fn lay(members: &[String]) -> Result<Self, Failure> {
+        let ports = ports::free(members.len())?;
+        let addresses: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let routes = addresses.iter().zip(members).map(|(here, to)| format!("{here}={to}"));
+        let failed = |error: std::io::Error| Failure::internal(format!("no relay: {error}"));
+        let relay = Command::new(std::env::current_exe().map_err(failed)?)
+            .arg("relay")
+            .args(routes)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed)?;
+        let line = Self { relay, addresses };
+        wait_listening(ports, "the relay does not listen").await?;
+        Ok(line)
+    }
+
+    /// Cuts the line: nothing passes, and nobody is told.
+    ///
+    /// # Errors
+    /// When the relay has ended.
+    pub fn cut(&self) -> Result<(), Failure> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Mends the line.
+    ///
+    /// # Errors
+    /// When the relay has ended.
+    pub fn mend(&self) -> Result<(), Failure> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Failure> {
+        kill_process(Pid::from_child(&self.relay), signal)
+            .map_err(|error| Failure::internal(format!("the relay: {error}")))
+    }
+}
+
+impl Drop for EtcdLine {
+    fn drop(&mut self) {
+        let _ = self.relay.kill();
+        let _ = self.relay.wait();
+    }
+}
+
+/// Waits until somebody listens on each of these ports: whoever takes free ports next must find these in use.
+async fn wait_listening(ports: Vec<u16>, problem: &str) -> Result<(), Failure> {
+    let end = Instant::now() + START_PATIENCE;
+    for port in ports {
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+            if Instant::now() > end {
+                return Err(Failure::internal(problem));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for EtcdCluster {

@@ -96,8 +96,9 @@ pub struct Setup<'a> {
     pub tasks: Option<v1::TaskSettings>,
     /// Daemons talk in plain text, and nobody proves who they are.
     pub plain_text: bool,
-    /// The addresses of etcd's members, in which two processes of the only coordinator share its ledger.
-    pub etcd: Option<Vec<String>>,
+    /// Two processes of the only coordinator share its ledger in etcd; for each of them, the addresses at which it reaches
+    /// etcd's members.
+    pub etcd: Option<[Vec<String>; 2]>,
 }
 
 /// The names of the processes that share a coordinator's ledger.
@@ -385,10 +386,10 @@ fn write_coordinators(
             service_levels: Vec::new(),
             coordinator_levels: Vec::new(),
         });
-        for process in post.clone().processes() {
+        for (number, process) in post.clone().processes().into_iter().enumerate() {
             let mut daemon = process.daemon(telemetry)?;
-            daemon.shared_ledger =
-                setup.etcd.as_ref().map(|etcd| shared_ledger(post, &process, etcd));
+            let etcd = setup.etcd.as_ref().and_then(|etcd| etcd.get(number));
+            daemon.shared_ledger = etcd.map(|etcd| shared_ledger(post, &process, etcd));
             let config = grc(daemon, &post.name, managers.clone());
             process.write(&v1::GrcFile {
                 upward: upward.clone(),
