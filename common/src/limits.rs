@@ -601,6 +601,8 @@ pub const LEASE: Span = Span::from_secs(5);
 pub const LEASE_RENEWAL: Span = Span::from_millis(1_200);
 /// Time before the end of its lease at which a leader answers no more: clocks do not run equally fast.
 pub const LEASE_MARGIN: Span = Span::from_secs(1);
+/// Time without any work after which the owner of a shared ledger counts as stuck. It works at least once a second.
+pub const STUCK_LEADER: Span = Span::from_secs(30);
 /// Pause between two looks of a standby at the shared log.
 pub const STANDBY_PAUSE: Span = Span::from_millis(100);
 /// Patience for one call to etcd. Another member is asked after that.

@@ -31,6 +31,10 @@ impl EtcdError {
     pub(crate) fn new(member: &str, doing: &'static str, status: &Status) -> Self {
         let (member, why) = (member.to_owned(), status.message().to_owned());
         match status.code() {
+            // A member that has too much to do. The same code says that there is no space left.
+            Code::ResourceExhausted if why.contains("too many requests") => {
+                Self::Unknown { member, doing, why }
+            }
             // etcd answers so before it proposes the call to its members, or when its database has no space left.
             Code::InvalidArgument
             | Code::PermissionDenied

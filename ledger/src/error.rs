@@ -272,6 +272,18 @@ pub enum LedgerError {
         /// The ledger.
         path: PathBuf,
     },
+    /// The file is a copy of a log, and cannot be used alone. It was not modified.
+    #[error(
+        "{} is a copy of the ledger that is shared at {prefix}; other processes may have decided more. Configure `shared_ledger`, or \
+         end the sharing with `coalloc ledger unshare`",
+        path.display()
+    )]
+    IsCopy {
+        /// The file.
+        path: PathBuf,
+        /// The log.
+        prefix: String,
+    },
     /// The log that the ledger is a copy of cannot go on.
     #[error(transparent)]
     Shared(#[from] SharedLogError),

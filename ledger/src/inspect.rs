@@ -50,6 +50,8 @@ pub struct LedgerSummary {
     pub node: Identity,
     /// When the ledger was made, by the clock of the machine that made it.
     pub created: String,
+    /// Where the log is that the file is a copy of; `None` if the file is all that there is.
+    pub shared_at: Option<String>,
     /// The digits that replace the first digits of the id since a restored copy was accepted; `None` if
     /// that never happened.
     pub tag: Option<String>,
@@ -105,8 +107,34 @@ pub(crate) fn from_meta(
         id: get("ledger_id")?,
         node: Identity { kind: get("node_kind")?, name: get("node_name")? },
         created: get("created_at").unwrap_or_default(),
+        shared_at: meta.get(SHARED_AT).cloned(),
         tag: meta.get("tag").cloned(),
     })
+}
+
+/// The meta datum that makes a file a copy.
+pub(crate) const SHARED_AT: &str = "shared_at";
+
+/// Notes that a file is a copy of a log, or that it is all that there is. Call with the lock held.
+pub(crate) fn set_shared_at(path: &Path, prefix: Option<&str>) -> Result<(), LedgerError> {
+    let write = || -> rusqlite::Result<()> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        write_shared_at(&connection, prefix)?;
+        connection.close().map_err(|(_, error)| error)
+    };
+    write().map_err(sqlite(path, "writing to"))
+}
+
+/// The same through a connection.
+pub(crate) fn write_shared_at(
+    connection: &Connection,
+    prefix: Option<&str>,
+) -> rusqlite::Result<()> {
+    let Some(prefix) = prefix else {
+        return connection.execute("DELETE FROM meta WHERE key = ?1", [SHARED_AT]).map(drop);
+    };
+    let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+    connection.execute(put, [SHARED_AT, prefix]).map(drop)
 }
 
 fn check_format(path: &Path, found: i64) -> Result<(), LedgerError> {

@@ -18,11 +18,11 @@
 //!   effects.
 //!
 //! # Format
-//! A ledger is one SQLite file in write-ahead mode with `synchronous=FULL`. This is format 2:
+//! A ledger is one SQLite file in write-ahead mode with `synchronous=FULL` (a copy of a shared log: `NORMAL`). This is format 2:
 //!
 //! | table | what it has |
 //! |---|---|
-//! | `meta` | format version, ledger id, node kind, node name, time of creation |
+//! | `meta` | format version, ledger id, node kind, node name, time of creation; where the log is that it is a copy of |
 //! | `record` | `sequence` (1, 2, 3 and so on), `body`, `hash` and `causer` |
 //! | `causer` | everybody who caused a record, once; records have its number |
 //! | `part` | the parts of the snapshot, by their keys |

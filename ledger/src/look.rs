@@ -75,13 +75,14 @@ pub fn look(
     inspect::header(path)?;
     let place = LedgerSource::of(path)?;
     // The log of a running node changes while it is read.
-    let unfinished = if live { None } else { check_log(path)? };
-    let connection = place.connect().map_err(|source| inspect::unreadable_meta(path, source))?;
-    // Everything is read in one snapshot.
-    connection.execute_batch("BEGIN").map_err(|source| inspect::unreadable_meta(path, source))?;
-    let meta = inspect::read_meta(&connection);
-    let meta = meta.map_err(|source| inspect::unreadable_meta(path, source))?;
-    let about = inspect::from_meta(path, &meta)?;
+    let log = if live { Ok(None) } else { check_log(path) };
+    let (connection, about) = match begin(path, &place) {
+        Ok(begun) => begun,
+        // A damaged log says more than what is read through it.
+        Err(error) => return Err(log.err().unwrap_or(error)),
+    };
+    // Of a copy a power cut may leave gaps, before which SQLite cuts; what is missing is read from its log again.
+    let unfinished = if about.shared_at.is_some() { None } else { log? };
     let wanted = match &remembered {
         TipState::Tip(tip) => tip.sequence,
         TipState::Nothing | TipState::Unreadable => 0,
@@ -111,6 +112,15 @@ pub fn look(
         remembered,
         live,
     })
+}
+
+/// Begins to read a ledger, everything in one snapshot.
+fn begin(path: &Path, place: &LedgerSource) -> Result<(Connection, LedgerSummary), LedgerError> {
+    let unreadable = |source| inspect::unreadable_meta(path, source);
+    let connection = place.connect().map_err(unreadable)?;
+    connection.execute_batch("BEGIN").map_err(unreadable)?;
+    let meta = inspect::read_meta(&connection).map_err(unreadable)?;
+    Ok((connection, inspect::from_meta(path, &meta)?))
 }
 
 /// Reads the records of the archives from which the chain can be followed up to where the file begins. Returns the last
@@ -240,6 +250,8 @@ pub(crate) fn write_tag(connection: &Connection, tag: &str, note: &str) -> rusql
     connection.execute_batch("BEGIN IMMEDIATE")?;
     connection.execute(put, [tag])?;
     connection.execute(when, [note])?;
+    // A copy of a shared log that was restored is a ledger of its own.
+    inspect::write_shared_at(connection, None)?;
     connection.execute_batch("COMMIT")
 }
 

@@ -16,7 +16,7 @@
 //!
 //! | key | what it has |
 //! |---|---|
-//! | `PREFIX/id` | the ledger's id, and the id by which others know it |
+//! | `PREFIX/id` | the ledger's id, the id by which others know it, and its node |
 //! | `PREFIX/leader` | who leads, with a lease; the revision at which it was made is the epoch |
 //! | `PREFIX/tip` | see above |
 //! | `PREFIX/log/N` | a batch of records; the first has number N |
@@ -30,6 +30,7 @@
 //! Left out: leases, which a member renews beside its ledger, and when it tries to lead. Source: docs/adr/0049-etcd.md.
 
 mod batch;
+mod error;
 mod etcd_store;
 mod keys;
 mod ledger;
@@ -43,8 +44,9 @@ mod store;
 mod tests;
 mod twin;
 
+pub use self::error::SharedLogError;
 pub use self::etcd_store::EtcdStore;
-pub use self::ledger::{Membership, SharedLedger, share};
-pub use self::log::{SharedLog, SharedLogError, SharedLogId, SharedTip};
+pub use self::ledger::{Membership, SharedLedger, share, unshare};
+pub use self::log::{SharedLog, SharedLogId, SharedTip};
 pub use self::store::Store;
 pub use self::twin::EtcdTwin;

@@ -48,11 +48,11 @@ const TRIMMED_AT_A_TIME: u64 = 256;
 
 /// What a file is of its ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FileRole {
+enum FileRole<'a> {
     /// All that there is. What was appended is durable, and a tip beside the file reveals whether something was lost.
     Original,
-    /// A copy of a log that is elsewhere. A crash may cut off its end, which is read again there.
-    Copy,
+    /// A copy of the log at this prefix. A crash may cut off its end, which is read again there.
+    Copy(&'a str),
 }
 
 /// A [`Log`] in a SQLite file. See the crate's documentation for the format and its guarantees.
@@ -70,7 +70,8 @@ pub struct SqliteLedger<R> {
     policy: SnapshotPolicy,
     archiver: Archiver,
     room: ReservedSpace,
-    role: FileRole,
+    /// Does every commit wait for the disk?
+    is_original: bool,
     /// Has an append failed? Then it is unknown what is on the disk, so nothing more is written.
     failed: bool,
     /// Declared last, so that the lock is freed after the connection is closed.
@@ -110,8 +111,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         Self::open_as(FileRole::Original, path, identity, new_id, fold)
     }
 
-    /// Opens this member's copy of a log that is elsewhere, and creates it with the id of that log if there is none. The records
-    /// of the copy are read into the fold.
+    /// Opens this member's copy of the log at `prefix`, and creates it with the id of that log if there is none. The records of the
+    /// copy are read into the fold.
     ///
     /// # Errors
     /// As [`SqliteLedger::open_into`].
@@ -119,13 +120,14 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         path: &Path,
         identity: &Identity,
         id: &str,
+        prefix: &str,
         fold: &mut impl Fold<Record = R>,
     ) -> Result<Self, LedgerError> {
-        Self::open_as(FileRole::Copy, path, identity, || id.to_owned(), fold)
+        Self::open_as(FileRole::Copy(prefix), path, identity, || id.to_owned(), fold)
     }
 
     fn open_as(
-        role: FileRole,
+        role: FileRole<'_>,
         path: &Path,
         identity: &Identity,
         new_id: impl FnOnce() -> String,
@@ -136,7 +138,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         let lock = Lock::take(&path)?;
         let remembered = match role {
             FileRole::Original => remembered(&path)?,
-            FileRole::Copy => TipState::Nothing,
+            FileRole::Copy(_) => TipState::Nothing,
         };
         if !inspect::exists(&path)? {
             if let TipState::Tip(tip) = &remembered {
@@ -146,7 +148,14 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             create::create(&path, identity, &new_id())?;
         }
         let about = inspect::inspect(&path, identity)?;
-        let unfinished = wal::check(&path)?;
+        let unfinished = match (role, &about.shared_at) {
+            (FileRole::Original, Some(prefix)) => {
+                return Err(LedgerError::IsCopy { path, prefix: prefix.clone() });
+            }
+            (FileRole::Original, None) => wal::check(&path)?,
+            // Of a copy a power cut may leave later transactions without earlier ones; SQLite cuts before the gap.
+            (FileRole::Copy(_), _) => None,
+        };
         // If the log is empty, there is nothing to copy, and closing the connection removes SQLite's own
         // empty files.
         let has_log = std::fs::metadata(beside(&path, "-wal")).is_ok_and(|log| log.len() > 0);
@@ -185,9 +194,16 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             FileRole::Original => TipWriter::new_or_none(&path, &end.tip).map_err(|source| {
                 LedgerError::Io { path: beside(&path, ".tip"), doing: "writing", source }
             })?,
-            FileRole::Copy => TipWriter::none(),
+            FileRole::Copy(_) => TipWriter::none(),
         };
-        set_durable(&connection, role == FileRole::Original).map_err(sqlite(&path, "opening"))?;
+        if let FileRole::Copy(prefix) = role
+            && about.shared_at.as_deref() != Some(prefix)
+        {
+            inspect::write_shared_at(&connection, Some(prefix))
+                .map_err(sqlite(&path, "writing to"))?;
+        }
+        let is_original = role == FileRole::Original;
+        set_durable(&connection, is_original).map_err(sqlite(&path, "opening"))?;
         let mut room = ReservedSpace::new(&path, &connection)
             .map_err(sqlite(&path, "reserving disk space in"))?;
         room.check(&mut connection).map_err(sqlite(&path, "reserving disk space in"))?;
@@ -204,7 +220,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             policy: SnapshotPolicy::default(),
             archiver,
             room,
-            role,
+            is_original,
             failed: false,
             _lock: lock,
             _records: PhantomData,
@@ -299,7 +315,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             }
         })?;
         transaction.commit().map_err(&failed)?;
-        set_durable(&self.connection, self.role == FileRole::Original).map_err(&failed)?;
+        set_durable(&self.connection, self.is_original).map_err(&failed)?;
         self.positions.snapshot = Some(written);
         let begin = self.positions.begin;
         let SnapshotPolicy { kept, archived, .. } = self.policy;

@@ -148,9 +148,11 @@ async fn serve_at<L: Listener>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServerError> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let status = match access.leadership.as_ref().is_some_and(Leadership::is_standby) {
-        true => tonic_health::ServingStatus::NotServing,
-        false => tonic_health::ServingStatus::Serving,
+    let is_standby = access.leadership.as_ref().is_some_and(Leadership::is_standby);
+    let (status, patience) = match is_standby {
+        // Nobody waits for anything at a standby but those who watch its health.
+        true => (tonic_health::ServingStatus::NotServing, std::time::Duration::ZERO),
+        false => (tonic_health::ServingStatus::Serving, limits::STOP_PATIENCE.to_std()),
     };
     // The server as a whole has no name.
     for service in services.iter().chain([&""]) {
@@ -211,7 +213,7 @@ async fn serve_at<L: Listener>(
     stopping.send_replace(true);
     gate.order_all(ConnectionOrder::Leave);
     let ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
+    if tokio::time::timeout(patience, ended).await.is_err() {
         // A watch stream never ends by itself. Dropping a call is harmless: no state changes in its task.
         tracing::info!("calls that are still open are dropped");
         gate.order_all(ConnectionOrder::Cut);

@@ -20,6 +20,7 @@ pub mod settings;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use coalloc_common::{DiskSpace, limits};
 use coalloc_ledger::shared::{EtcdStore, SharedLedger, SharedLogError};
@@ -144,17 +145,23 @@ impl Standby<'_> {
         let ended = async {
             end = tokio::select! {
                 ended = &mut follower => Some(ended),
-                () = stop => None,
+                () = stop => {
+                    // From here on it does not try to lead any more.
+                    stopping.store(true, Ordering::Release);
+                    None
+                }
             };
         };
         server::serve(listener, access, Routes::default(), self.services, room, ended).await?;
         telemetry.stop().await;
-        stopping.store(true, Ordering::Release);
-        let ended = match end {
-            Some(ended) => ended,
-            None => follower.await,
-        };
         let failed = |error: LedgerError| DaemonError::Ledger(chain_text(&error));
+        let Some(ended) = end else {
+            // It may have been elected a moment before.
+            if let Some(elected) = follower.await.map_err(std::io::Error::other)?.map_err(failed)? {
+                elected.election.resign().await;
+            }
+            return Ok(None);
+        };
         let elected = ended.map_err(std::io::Error::other)?.map_err(failed)?;
         if let Some(elected) = &elected {
             let Election { number, member, .. } = &elected.election;
@@ -183,6 +190,19 @@ struct Follower {
 }
 
 impl Follower {
+    /// Tells callers from now on who leads.
+    fn tell_leader(&self, leader: Option<String>) {
+        let name = leader.and_then(|text| text.split(' ').next().map(str::to_owned));
+        self.tell.send_if_modified(|known| {
+            let is_new = *known != name;
+            if is_new {
+                tracing::info!(leader = name.as_deref().unwrap_or("nobody"), "standing by");
+                *known = name;
+            }
+            is_new
+        });
+    }
+
     fn follow_and_lead<C>(self, mut core: C) -> Result<Option<Elected<C>>, LedgerError>
     where
         C: Snapshot,
@@ -192,32 +212,25 @@ impl Follower {
         let member = membership.member.clone();
         // Another one for every process, so that nobody takes the key of an earlier process for its own.
         let process = format!("{member} {}", uuid::Uuid::new_v4().simple());
-        let new_id = || uuid::Uuid::new_v4().simple().to_string();
         let noticed = |_, record: &C::Record| record.count();
         let mut fold = CoreFold { core: &mut core, noticed };
         let mut ledger =
-            SharedLedger::open(self.store, membership, &self.path, &self.node, new_id, &mut fold)?;
+            SharedLedger::open(self.store.clone(), membership, &self.path, &self.node, &mut fold)?;
         let mut is_silent = false;
         let epoch = loop {
             if self.stopping.load(Ordering::Acquire) {
                 return Ok(None);
             }
+            // A look costs two reads of etcd. While it is taken, whoever leads appends more.
+            let mut pause = limits::STANDBY_PAUSE.to_std();
             match look(&mut ledger, &mut core, &process, &self.lease) {
-                Ok(Look::Leads(epoch)) => break epoch,
-                Ok(Look::StandsBy(leader)) => {
+                Ok(LookOutcome::Leads(epoch)) => break epoch,
+                Ok(LookOutcome::StandsBy { leader, has_read }) => {
                     is_silent = false;
-                    let name = leader.and_then(|text| text.split(' ').next().map(str::to_owned));
-                    self.tell.send_if_modified(|known| {
-                        let is_new = *known != name;
-                        if is_new {
-                            tracing::info!(
-                                leader = name.as_deref().unwrap_or("nobody"),
-                                "standing by"
-                            );
-                            *known = name;
-                        }
-                        is_new
-                    });
+                    self.tell_leader(leader);
+                    if has_read {
+                        pause = Duration::ZERO;
+                    }
                 }
                 // Nothing has changed, so it is asked again for as long as it takes.
                 Err(LedgerError::Shared(error @ SharedLogError::Unknown { .. })) => {
@@ -227,12 +240,11 @@ impl Follower {
                 }
                 Err(error) => return Err(error),
             }
-            // A look costs two reads of etcd. While it is taken, whoever leads appends more.
-            std::thread::sleep(limits::STANDBY_PAUSE.to_std());
+            std::thread::sleep(pause);
         };
         // The end of the lease ends the process from here on: etcd has given the key to this very process.
-        self.lease.bind_process();
-        to_the_end(&mut ledger, &mut core)?;
+        self.lease.bind_process(ledger.pulse());
+        while read_next(&mut ledger, &mut core)? {}
         let number = u64::try_from(epoch).unwrap_or_default();
         let election = Election { number, member, lease: self.lease };
         Ok(Some(Elected { core, ledger, election }))
@@ -240,48 +252,55 @@ impl Follower {
 }
 
 /// How one look at the log ended.
-enum Look {
+enum LookOutcome {
     /// This process leads, in this epoch.
     Leads(i64),
-    /// It does not, and this one does, if any.
-    StandsBy(Option<String>),
+    /// It does not.
+    StandsBy {
+        /// Who does, as its process has said of itself.
+        leader: Option<String>,
+        /// Whether there were new records. Then there may be more.
+        has_read: bool,
+    },
 }
 
-/// Follows the log to its end, and tries to lead if nobody does.
+/// Reads the next records of the log, and tries to lead if there are none and nobody leads.
 fn look<C>(
     ledger: &mut SharedLedger<C::Record, EtcdStore>,
     core: &mut C,
     process: &str,
     lease: &ProcessLease,
-) -> Result<Look, LedgerError>
+) -> Result<LookOutcome, LedgerError>
 where
     C: Snapshot,
     C::Record: Serialize + DeserializeOwned + Observed,
 {
-    to_the_end(ledger, core)?;
-    if let Some(leader) = ledger.leader()? {
-        return Ok(Look::StandsBy(Some(leader)));
-    }
-    let Some(lease) = lease.id() else { return Ok(Look::StandsBy(None)) };
+    let has_read = read_next(ledger, core)?;
+    let leader = ledger.leader()?;
+    // The key may be our own: etcd may have given it to us although the answer was lost.
+    let is_free = leader.as_ref().is_none_or(|leader| leader == process);
+    let Some(lease) = lease.id().filter(|_| is_free && !has_read) else {
+        return Ok(LookOutcome::StandsBy { leader, has_read });
+    };
     let leads = ledger.lead(process, lease)?;
     Ok(match ledger.epoch().filter(|_| leads) {
-        Some(epoch) => Look::Leads(epoch),
-        None => Look::StandsBy(None),
+        Some(epoch) => LookOutcome::Leads(epoch),
+        None => LookOutcome::StandsBy { leader: None, has_read },
     })
 }
 
-fn to_the_end<C>(
+/// Reads the next records of the log into copy and core. Returns whether there were any.
+fn read_next<C>(
     ledger: &mut SharedLedger<C::Record, EtcdStore>,
     core: &mut C,
-) -> Result<(), LedgerError>
+) -> Result<bool, LedgerError>
 where
     C: Snapshot,
     C::Record: Serialize + DeserializeOwned + Observed,
 {
     let noticed = |_, record: &C::Record| record.count();
-    while ledger.follow(&mut CoreFold { core: &mut *core, noticed })? > 0 {
-        let room = ledger.room()?;
-        snapshot_if_due(core, ledger, room)?;
-    }
-    Ok(())
+    let read = ledger.follow(&mut CoreFold { core: &mut *core, noticed })?;
+    let room = ledger.room()?;
+    snapshot_if_due(core, ledger, room)?;
+    Ok(read > 0)
 }

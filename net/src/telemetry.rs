@@ -71,6 +71,8 @@ impl Telemetry {
     pub async fn stop(self) {
         if let Some(scrapes) = self.scrapes {
             scrapes.abort();
+            // The address is free once the task is gone.
+            let _ = scrapes.await;
         }
         if let Some(collector) = self.collector {
             // Stopping the collector blocks, so it must not run on the runtime's threads.

@@ -2,8 +2,8 @@
 //!
 //! Left out: all decisions, which are in `protocol`'s participant.
 
-use coalloc_ledger::Ledger;
 use coalloc_ledger::sqlite::SqliteLedger;
+use coalloc_ledger::{Ledger, chain_text};
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
 use coalloc_net::resource_manager::Resolvers;
@@ -13,6 +13,7 @@ use coalloc_protocol::participant::{
     Overcommitted, Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
     ParticipantRecord,
 };
+use coalloc_protocol::{Core as _, sync};
 use tokio::sync::mpsc;
 
 use crate::config::RmConfig;
@@ -60,8 +61,8 @@ pub fn open(
 pub fn start<L: Ledger<Record = ParticipantRecord>>(
     config: &RmConfig,
     host: &Host,
-    participant: Participant,
-    ledger: L,
+    mut participant: Participant,
+    mut ledger: L,
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
@@ -87,6 +88,12 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
             "from before there was an inner network: routed now, if there is capacity"
         );
     }
+    // This comes before the owner's first tick: the deadlines of holds may be in the boot time of another machine.
+    let start = ParticipantInput::Start { boot: host.boot_id() };
+    let started = sync(vec![participant.step(start, host.now())], &mut ledger);
+    let failed = |error: L::Error| DaemonError::Ledger(chain_text(&error));
+    // A start has no effects: nobody waits for anything yet.
+    let _ = started.map_err(failed)?;
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
         match effect {
@@ -97,7 +104,6 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
             }
         }
     })?;
-    node.handle.tell(ParticipantInput::Start { boot: host.boot_id() });
     let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host);
     let handle = node.handle.clone();
     tokio::spawn(resolvers.ask_all(asked, move |by, txn, resolution| {

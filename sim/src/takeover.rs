@@ -203,6 +203,7 @@ impl World {
         let mut dice = RandomStream::new(seed, "takeover");
         let faults = u32::try_from(dice.below(300)).unwrap_or_default();
         let store = EtcdTwin::new(dice.below(u64::MAX), faults);
+        let reader = process::make(&store);
         if mistake == Some(Mistake::NoCompare) {
             store.compare_nothing();
         }
@@ -211,7 +212,6 @@ impl World {
         let requests = 3 + dice.below(12) as usize;
         let users = (0..requests).map(|_| User::draw(&mut dice, count)).collect();
         let (lost, doubled) = (dice.below(200), dice.below(100));
-        let reader = process::open(store.observer());
         let mut world = Self {
             now_us: 0,
             queue: Queue::new(Time::from_us(0)),

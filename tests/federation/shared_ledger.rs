@@ -1,6 +1,6 @@
 //! Processes that share a ledger in real members of etcd: a coordinator's and a resource manager's.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 use coalloc_net::client;
 use coalloc_proto::v1;
@@ -25,6 +25,10 @@ struct SharedFederation {
     grc: [String; 2],
     crm: [String; 2],
     _etcd: Cluster,
+}
+
+fn coalloc(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_coalloc")).args(words).output().unwrap()
 }
 
 fn address() -> String {
@@ -73,6 +77,11 @@ impl SharedFederation {
     }
 
     async fn start_all(&mut self) {
+        for node in ["crm-A-0", "grc-0"] {
+            let config = self.federation.dir.path().join(format!("{node}.yaml"));
+            let shared = coalloc(&["ledger", "share", "--config", &config.to_string_lossy()]);
+            assert!(shared.status.success(), "{}", String::from_utf8_lossy(&shared.stderr));
+        }
         for name in ["crm-B", "nrm", "crm-A-0", "crm-A-1", "grc-0", "grc-1"] {
             self.federation.spawn(name);
         }

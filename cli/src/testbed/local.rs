@@ -69,6 +69,11 @@ pub(crate) async fn start(
             "`taken` in the file is only for planning offline; a demo starts with nothing booked",
         );
     }
+    if setup.etcd.is_some()
+        && let Some(first) = posts.iter().find(|post| post.may_stand_by)
+    {
+        share_ledger(first).await?;
+    }
     // The parent coordinator starts last: if it looked at a child coordinator that has not yet reached all
     // of its resource managers, it would see only a part of them.
     let (first, last) = posts.split_at(match setup.shape {
@@ -95,6 +100,22 @@ pub(crate) async fn start(
     let seconds = started.elapsed().as_secs_f64();
     text::note(&format!("all {} processes serve after {seconds:.1} s", posts.len()));
     Ok(posts)
+}
+
+/// Makes the ledger in etcd that the processes of the coordinator share.
+async fn share_ledger(post: &Post) -> Result<(), Failure> {
+    let failed = |problem: &dyn std::fmt::Display| {
+        Failure::internal(format!("the ledger could not be shared: {problem}"))
+    };
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let mut command = std::process::Command::new(program);
+    command.args(["ledger", "share", "--config"]).arg(&post.config);
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(&String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 /// Waits until the coordinator reaches every resource manager.

@@ -1,7 +1,7 @@
 //! `coalloc ledger`: checks a ledger, prints its records, makes backups, and lets a node continue from one.
 //!
 //! The commands read the file itself, whether its node runs or not; no daemon is asked. Only
-//! `restore`, `accept-restored` and `share` change anything.
+//! `restore`, `accept-restored`, `share` and `unshare` change anything.
 
 mod backup;
 mod dump;
@@ -19,7 +19,7 @@ use crate::kit::exit::{Answer, Exit, Failure};
 
 /// Look into a node's ledger: is it sound, and what did the node do?
 ///
-/// Works while the node runs, after a crash, and on a copy. Only restore, accept-restored and share change anything.
+/// Works while the node runs, after a crash, and on a copy. Only restore, accept-restored, share and unshare change anything.
 #[derive(Debug, Clone, Args)]
 pub struct LedgerArgs {
     #[command(subcommand)]
@@ -34,6 +34,7 @@ enum LedgerCommand {
     Restore(RestoreArgs),
     AcceptRestored(AcceptArgs),
     Share(ShareArgs),
+    Unshare(UnshareArgs),
 }
 
 /// Check every record of a ledger against the hash chain, and the file's own structure
@@ -128,15 +129,26 @@ pub struct AcceptArgs {
     file: PathBuf,
 }
 
-/// Share a ledger in etcd that was only a file so far
+/// Share a node's ledger in etcd: once, before its processes start
 ///
-/// The node must be stopped. The log in etcd begins after the ledger's last record, and the file is the copy of this process
-/// from then on. Further processes begin with copies of it (`coalloc ledger backup`). A new ledger needs no such
-/// command: it is made in etcd by whichever process starts first (the guide, "High availability").
+/// If the node has no ledger yet, a new one is made in etcd. Otherwise the node must be stopped: the log in etcd goes on after
+/// the ledger's last record, and the file is the copy of this process from then on. Further processes begin with copies of it
+/// (`coalloc ledger backup`, and the guide, "High availability").
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  coalloc ledger share --config grc.json")]
 pub struct ShareArgs {
     /// The node's configuration, with `daemon.shared_ledger`
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// End the sharing of a ledger: one copy becomes the node's ledger again
+///
+/// All processes must be stopped, and the copy must have every record that is in etcd. What is in etcd is removed.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  coalloc ledger unshare --config grc.json")]
+pub struct UnshareArgs {
+    /// The configuration of the process whose copy it is
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
@@ -152,7 +164,8 @@ pub fn run(args: &LedgerArgs) -> Result<Answer, Failure> {
         LedgerCommand::Backup(args) => backup::back_up(args),
         LedgerCommand::Restore(args) => backup::restore(args),
         LedgerCommand::AcceptRestored(args) => verify::accept(args),
-        LedgerCommand::Share(args) => share::run(args),
+        LedgerCommand::Share(args) => share::share(args),
+        LedgerCommand::Unshare(args) => share::unshare(args),
     }
 }
 
@@ -173,7 +186,8 @@ pub(crate) fn failure(error: &LedgerError) -> Failure {
         LedgerError::Locked { .. }
         | LedgerError::NotRestored { .. }
         | LedgerError::Occupied { .. } => Exit::Refused,
-        LedgerError::Shared(SharedLogError::Occupied { .. }) => Exit::Refused,
+        LedgerError::Shared(SharedLogError::Occupied { .. } | SharedLogError::NotAtEnd { .. })
+        | LedgerError::IsCopy { .. } => Exit::Refused,
         LedgerError::Shared(SharedLogError::Damaged { .. } | SharedLogError::Trimmed { .. }) => {
             Exit::Failed
         }

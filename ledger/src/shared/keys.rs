@@ -38,6 +38,12 @@ impl Keys {
         self.of(&format!("chunk/{first:020}/"))
     }
 
+    /// The range of all keys.
+    pub(super) fn all(&self) -> (Vec<u8>, Vec<u8>) {
+        // The digit 0 is the character after the slash.
+        (self.of(""), format!("{}0", self.prefix).into_bytes())
+    }
+
     pub(super) fn seen(&self, member: &str) -> Vec<u8> {
         self.of(&format!("seen/{member}"))
     }

@@ -10,18 +10,22 @@
 //! Left out: who tries to lead, and when.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use coalloc_common::{DiskSpace, limits};
 use coalloc_protocol::{CausedRecord, ChangedPart, Log};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::log::{SharedLog, SharedLogError, SharedLogId};
+use super::error::SharedLogError;
+use super::log::{SharedLog, SharedLogId};
 use super::store::Store;
 use crate::error::LedgerError;
 use crate::identity::Identity;
+use crate::inspect;
 use crate::ledger::Ledger;
-use crate::lock::Lock;
+use crate::lock::{Lock, beside};
 use crate::look::{self, SoundLedger};
 use crate::reader::LedgerReader;
 use crate::replay;
@@ -47,45 +51,108 @@ pub struct SharedLedger<R, S> {
     membership: Membership,
     /// The last record that this process has said to be durable here.
     said: u64,
+    /// The last record that this process has given up.
+    trimmed: u64,
+    /// Rises whenever the owner of this ledger does something.
+    pulse: Arc<AtomicU64>,
 }
 
-/// Shares a ledger that was a file so far: makes a log that goes on after its last record. The file is the copy of the first member
-/// from now on, and further members begin with copies of it. The node must be stopped. Returns what the ledger has.
+/// Makes the log of a node's ledger, which goes on after the last record of the file at `path`. The file is the copy of the first
+/// member from then on, and further members begin with copies of it. If there is no file, the ledger is a new one, with the id that
+/// `new_id` gives. Returns what the file has. The node must be stopped.
 ///
 /// # Errors
-/// [`LedgerError`] when the ledger is damaged, in use or older than its tip, or there is a log of another ledger already.
-pub fn share(store: impl Store, prefix: &str, path: &Path) -> Result<SoundLedger, LedgerError> {
-    let _lock = Lock::take(path)?;
-    let ledger = look::look(path, |_, _, _| Ok(()))?;
-    let id = SharedLogId { chain: ledger.about.id.clone(), identity: ledger.about.identity() };
+/// [`LedgerError`] when the ledger is damaged, in use, older than its tip or another node's, or there is a log already.
+pub fn share(
+    store: impl Store,
+    prefix: &str,
+    path: &Path,
+    node: &Identity,
+    new_id: impl FnOnce() -> String,
+) -> Result<Option<SoundLedger>, LedgerError> {
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if !inspect::exists(path)? {
+        let id = SharedLogId::new(new_id(), node.clone());
+        SharedLog::create(store, prefix, &id)?;
+        return Ok(None);
+    }
+    inspect::inspect(path, node)?;
+    let (ledger, _lock) = look_alone(path)?;
+    let (chain, identity) = (ledger.about.id.clone(), ledger.about.identity());
+    let id = SharedLogId { chain, identity, node: node.clone() };
+    // From here on the file is refused as a ledger of its own, also if the log could not be made.
+    inspect::set_shared_at(path, Some(prefix))?;
     SharedLog::share(store, prefix, &id, ledger.tip.sequence, ledger.tip.hash)?;
+    Ok(Some(ledger))
+}
+
+/// Ends the sharing of a ledger: removes its log, which must end with the last record of this copy, and makes the copy the ledger
+/// of its node alone. All processes must be stopped. Returns what the ledger has.
+///
+/// # Errors
+/// [`LedgerError`] when the copy is damaged, in use or not at the end of the log, or a process leads.
+pub fn unshare(store: impl Store, prefix: &str, path: &Path) -> Result<SoundLedger, LedgerError> {
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (ledger, _lock) = look_alone(path)?;
+    let log = SharedLog::open(store, prefix)?;
+    if (&log.id().chain, &log.id().identity) != (&ledger.about.id, &ledger.about.identity()) {
+        return Err(other_log(path, ledger.about.identity(), &log));
+    }
+    log.unshare(ledger.tip.sequence, ledger.tip.hash)?;
+    inspect::set_shared_at(path, None)?;
     Ok(ledger)
 }
 
+/// Looks at a ledger that no process has open, and keeps others from opening it.
+fn look_alone(path: &Path) -> Result<(SoundLedger, Lock), LedgerError> {
+    // The write-ahead log of a ledger that is locked is not looked at, so this comes first.
+    let before = look::look(path, |_, _, _| Ok(()))?;
+    let lock = Lock::take(path)?;
+    let ledger = look::look(path, |_, _, _| Ok(()))?;
+    match ledger.tip == before.tip {
+        true => Ok((ledger, lock)),
+        false => Err(LedgerError::Locked {
+            path: path.to_owned(),
+            lock: beside(path, ".lock"),
+            holder: None,
+        }),
+    }
+}
+
+fn other_log<S>(path: &Path, found: String, log: &SharedLog<S>) -> LedgerError
+where
+    S: Store,
+{
+    let (prefix, expected) = (log.prefix().to_owned(), log.id().identity.clone());
+    LedgerError::OtherLog { path: path.to_owned(), found, prefix, expected }
+}
+
 impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
-    /// Opens the log, and this member's copy at `path`, which is read into the fold. If there is neither, both are made, the log with
-    /// the id that `new_id` gives. The log may have more, see [`SharedLedger::follow`].
+    /// Opens the log, and this member's copy at `path`, which is read into the fold, and made if there is none. The log may have
+    /// more, see [`SharedLedger::follow`].
     ///
     /// # Errors
-    /// [`LedgerError`] when the store does not answer, the copy is damaged or of another log, or there is a file but no log.
+    /// [`LedgerError`] when the store does not answer or has no such log, or the copy is damaged or of another log.
     pub fn open(
         store: S,
         membership: Membership,
         path: &Path,
-        identity: &Identity,
-        new_id: impl FnOnce() -> String,
+        node: &Identity,
         fold: &mut impl Fold<Record = R>,
     ) -> Result<Self, LedgerError> {
-        let new_id = (!path.exists()).then_some(new_id);
-        let mut log = SharedLog::open(store, &membership.prefix, new_id)?;
-        let copy = SqliteLedger::open_copy(path, identity, &log.id().chain, fold)?;
-        if (copy.id(), &copy.identity()) != (&log.id().chain, &log.id().identity) {
-            let (path, found) = (path.to_owned(), copy.identity());
-            let (prefix, expected) = (membership.prefix, log.id().identity.clone());
-            return Err(LedgerError::OtherLog { path, found, prefix, expected });
+        let mut log = SharedLog::open(store, &membership.prefix)?;
+        if log.id().node != *node {
+            let (path, found) = (Path::new(&membership.prefix).to_owned(), log.id().node.clone());
+            return Err(LedgerError::ForeignNode { path, found, expected: node.clone() });
+        }
+        let chain = log.id().chain.clone();
+        let copy = SqliteLedger::open_copy(path, node, &chain, &membership.prefix, fold)?;
+        if (copy.id(), &copy.identity()) != (&chain, &log.id().identity) {
+            return Err(other_log(path, copy.identity(), &log));
         }
         log.set_known(copy.last_sequence(), *copy.tip());
-        Ok(Self { log, copy, membership, said: 0 })
+        let pulse = Arc::default();
+        Ok(Self { log, copy, membership, said: 0, trimmed: 0, pulse })
     }
 
     /// Reads the next records of the log into the copy and the fold. Returns how many there were; 0 if there are no others.
@@ -133,11 +200,18 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.log.say_seen(&self.membership.member, last)?;
         let seen = self.log.seen_by_all(&self.membership.members)?;
         self.said = last;
-        let oldest = last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX);
-        match seen.max(oldest) {
-            0 => Ok(()),
-            old => self.log.trim(old),
+        let old = seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX));
+        if old > self.trimmed {
+            self.log.trim(self.trimmed, old)?;
+            self.trimmed = old;
         }
+        Ok(())
+    }
+
+    /// A number that rises whenever the owner of this ledger does something: at least once a second, or the owner hangs.
+    #[must_use]
+    pub fn pulse(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.pulse)
     }
 }
 
@@ -170,6 +244,7 @@ impl<R: Serialize + DeserializeOwned, S: Store> Log for SharedLedger<R, S> {
     }
 
     fn room(&mut self) -> Result<DiskSpace, LedgerError> {
+        self.pulse.fetch_add(1, Ordering::Relaxed);
         self.copy.room()
     }
 }

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use coalloc_protocol::{ChangedPart, Log as _, ReplayError};
 use tempfile::TempDir;
 
-use super::ledger::{Membership, SharedLedger, share};
-use super::log::SharedLogError;
+use super::error::SharedLogError;
+use super::ledger::{Membership, SharedLedger, share, unshare};
 use super::twin::EtcdTwin;
 use crate::backup::back_up;
 use crate::error::LedgerError;
 use crate::identity::Identity;
-use crate::look;
+use crate::look::{self, SoundLedger};
 use crate::snapshot::Fold;
+use crate::sqlite::SqliteLedger;
+
+const PREFIX: &str = "coalloc/grc";
 
 /// The sum of all records, and how many there were.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -52,7 +55,15 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { store: EtcdTwin::new(1, 0), folder: tempfile::tempdir().unwrap() }
+        let world = Self { store: EtcdTwin::new(1, 0), folder: tempfile::tempdir().unwrap() };
+        assert!(world.share("nobody").unwrap().is_none(), "a new ledger");
+        world
+    }
+
+    /// Shares the file of this name, or a new ledger.
+    fn share(&self, name: &str) -> Result<Option<SoundLedger>, LedgerError> {
+        let id = || "0123456789abcdef0123456789abcdef".to_owned();
+        share(self.store.observer(), PREFIX, &self.path(name), &node(), id)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -61,14 +72,13 @@ impl World {
 
     fn open(&mut self, name: &str) -> Result<(Member, Sum), LedgerError> {
         let membership = Membership {
-            prefix: "coalloc/grc".to_owned(),
+            prefix: PREFIX.to_owned(),
             member: name.to_owned(),
             members: vec!["a".to_owned(), "b".to_owned()],
         };
         let (path, mut sum) = (self.path(name), Sum::default());
         let store = self.store.client();
-        let id = || "0123456789abcdef0123456789abcdef".to_owned();
-        let member = SharedLedger::open(store, membership, &path, &node(), id, &mut sum)?;
+        let member = SharedLedger::open(store, membership, &path, &node(), &mut sum)?;
         Ok((member, sum))
     }
 
@@ -164,35 +174,76 @@ fn a_file_and_a_log_that_do_not_belong_together_are_refused() {
     let (mut a, mut of_a) = world.open("a").unwrap();
     lead(&world, &mut a, &mut of_a, "a1", 1, 3);
     drop(a);
-    // etcd has lost everything, or the prefix is wrong.
+    // A copy is not opened as if it were all that there is.
+    let alone: Result<SqliteLedger<u64>, _> =
+        SqliteLedger::open_into(&world.path("a"), &node(), String::new, &mut Sum::default());
+    assert!(matches!(alone.unwrap_err(), LedgerError::IsCopy { .. }));
+    // etcd has lost everything, or the prefix is wrong. Nothing is made by itself.
     world.store = EtcdTwin::new(2, 0);
-    let error = world.open("a").unwrap_err();
-    assert!(matches!(&error, LedgerError::Shared(SharedLogError::Missing { .. })), "{error}");
+    for name in ["a", "new"] {
+        let error = world.open(name).unwrap_err();
+        assert!(matches!(&error, LedgerError::Shared(SharedLogError::Missing { .. })), "{error}");
+    }
     assert_eq!(world.keys(""), 0, "nothing was made");
-    let (c, _) = {
-        let (store, mut sum) = (world.store.client(), Sum::default());
-        let membership = Membership {
-            prefix: "coalloc/grc".to_owned(),
-            member: "c".to_owned(),
-            members: vec!["c".to_owned()],
-        };
-        let (path, id) = (world.path("c"), || "f".repeat(32));
-        let opened: Result<Member, _> =
-            SharedLedger::open(store, membership, &path, &node(), id, &mut sum);
-        (opened.unwrap(), sum)
+    // Somebody makes a new log: the copy is of another one.
+    assert!(world.share("nobody").is_ok());
+    let foreign = Identity { kind: "crm".to_owned(), name: "crm".to_owned() };
+    let wrong =
+        share(world.store.observer(), PREFIX, &world.path("x"), &foreign, || "f".repeat(32));
+    assert!(matches!(wrong, Err(LedgerError::Shared(SharedLogError::Occupied { .. }))));
+    let membership = Membership {
+        prefix: PREFIX.to_owned(),
+        member: "a".to_owned(),
+        members: vec!["a".to_owned()],
     };
-    drop(c);
-    let error = world.open("a").unwrap_err();
-    assert!(matches!(&error, LedgerError::OtherLog { .. }), "{error}");
-    // Shared on purpose, the ledger goes on from its last record.
-    world.store = EtcdTwin::new(3, 0);
-    let path = world.path("a");
-    let shared = share(world.store.client(), "coalloc/grc", &path).unwrap();
-    assert_eq!(shared.tip.sequence, 6);
-    share(world.store.client(), "coalloc/grc", &path).unwrap();
-    let error = share(world.store.client(), "coalloc/grc", &world.path("c")).unwrap_err();
-    assert!(matches!(error, LedgerError::Shared(SharedLogError::Occupied { .. })), "{error}");
+    let opened: Result<Member, _> = SharedLedger::open(
+        world.store.observer(),
+        membership,
+        &world.path("x"),
+        &foreign,
+        &mut Sum::default(),
+    );
+    assert!(matches!(opened, Err(LedgerError::ForeignNode { .. })));
+}
+
+#[test]
+fn a_ledger_is_shared_and_taken_back_with_every_record() {
+    let mut world = World::new();
     let (mut a, mut of_a) = world.open("a").unwrap();
-    assert_eq!(of_a.records, 6);
-    lead(&world, &mut a, &mut of_a, "a1", 1, 1);
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    lead(&world, &mut a, &mut of_a, "a1", 1, 3);
+    let back =
+        |world: &World, name: &str| unshare(world.store.observer(), PREFIX, &world.path(name));
+    assert!(matches!(back(&world, "a"), Err(LedgerError::Locked { .. })), "a process runs");
+    drop(a);
+    // A process leads, as far as the store knows; and the other copy lacks records.
+    let not_at_end =
+        |error: &LedgerError| matches!(error, LedgerError::Shared(SharedLogError::NotAtEnd { .. }));
+    assert!(not_at_end(&back(&world, "a").unwrap_err()));
+    world.store.expire(b"coalloc/grc/leader");
+    b.follow(&mut of_b).unwrap();
+    drop(b);
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    lead(&world, &mut a, &mut of_a, "a2", 9, 1);
+    drop(a);
+    world.store.expire(b"coalloc/grc/leader");
+    assert!(not_at_end(&back(&world, "b").unwrap_err()));
+    assert_eq!(back(&world, "a").unwrap().tip.sequence, 8);
+    assert_eq!(world.keys(""), 0);
+    // It is a ledger of its own, which goes on and is shared again.
+    let mut sum = Sum::default();
+    let mut alone: SqliteLedger<u64> =
+        SqliteLedger::open_into(&world.path("a"), &node(), String::new, &mut sum).unwrap();
+    assert_eq!(sum, of_a);
+    alone.append(&[&100]).unwrap();
+    drop(alone);
+    assert_eq!(world.share("a").unwrap().unwrap().tip.sequence, 9);
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    assert_eq!(of_a.records, 9);
+    lead(&world, &mut a, &mut of_a, "a3", 1, 1);
+    // The old copy of b goes on from there: it is the beginning of the same chain.
+    drop(a);
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    let error = b.follow(&mut of_b).unwrap_err();
+    assert!(matches!(error, LedgerError::Shared(SharedLogError::Trimmed { wanted: 7, .. })));
 }

@@ -3,10 +3,12 @@
 use coalloc_etcd::{Change, Condition, EtcdError, KeyValue, Outcome, Transaction};
 
 use super::batch::{self, BatchValue};
+use super::error::SharedLogError;
 use super::keys::Keys;
 use super::store::Store;
 use crate::body::OwnedBody;
 use crate::chain::{Chain, Hash};
+use crate::identity::Identity;
 
 /// Longest value: etcd takes requests of 1.5 MiB, and the rest of the transaction must fit, too.
 const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -47,22 +49,27 @@ pub struct SharedLogId {
     pub chain: String,
     /// The id by which others know the ledger. It is another one if a backup of the ledger was restored.
     pub identity: String,
+    /// The node that the ledger belongs to.
+    pub node: Identity,
 }
 
 impl SharedLogId {
-    /// That of a new ledger.
+    /// That of a new ledger of a node.
     #[must_use]
-    pub fn new(id: String) -> Self {
-        Self { chain: id.clone(), identity: id }
+    pub fn new(id: String, node: Identity) -> Self {
+        Self { chain: id.clone(), identity: id, node }
     }
 
     fn encode(&self) -> Vec<u8> {
-        format!("{} {}", self.chain, self.identity).into_bytes()
+        let Self { chain, identity, node } = self;
+        format!("{chain} {identity} {} {}", node.kind, node.name).into_bytes()
     }
 
     fn decode(value: &[u8]) -> Option<Self> {
-        let (chain, identity) = std::str::from_utf8(value).ok()?.split_once(' ')?;
-        Some(Self { chain: chain.to_owned(), identity: identity.to_owned() })
+        let mut parts = std::str::from_utf8(value).ok()?.splitn(4, ' ').map(str::to_owned);
+        let (chain, identity) = (parts.next()?, parts.next()?);
+        let node = Identity { kind: parts.next()?, name: parts.next()? };
+        Some(Self { chain, identity, node })
     }
 }
 
@@ -70,71 +77,6 @@ impl SharedLogId {
 fn beginning(id: &str) -> SharedTip {
     let chain = Chain::new(id);
     SharedTip { sequence: chain.last, hash: chain.tip, epoch: 0 }
-}
-
-/// Why a shared log cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum SharedLogError {
-    /// Another member leads, or has led since. An append may have landed before that if an answer to it was lost.
-    #[error("this member does not lead {prefix} any more: {why}")]
-    NotLeading {
-        /// The log.
-        prefix: String,
-        /// How that is known.
-        why: String,
-    },
-    /// The store does not say whether an append has landed, although it was asked for long enough.
-    #[error("the store of {prefix} does not answer")]
-    Unknown {
-        /// The log.
-        prefix: String,
-        /// The last failure.
-        source: EtcdError,
-    },
-    /// The store has refused a call.
-    #[error("the store of {prefix} cannot be used")]
-    Store {
-        /// The log.
-        prefix: String,
-        /// Its reason.
-        source: EtcdError,
-    },
-    /// The store has something else than a log of this kind.
-    #[error("{prefix} is damaged, or is not the log of this ledger: {why}")]
-    Damaged {
-        /// The log.
-        prefix: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// There is no log, and none may be made.
-    #[error(
-        "there is no log at {prefix}. If this ledger is to be shared there from now on, say so with `coalloc ledger share`; if it \
-         was shared there before, etcd has lost it"
-    )]
-    Missing {
-        /// The log.
-        prefix: String,
-    },
-    /// There is a log already.
-    #[error("there is a log at {prefix} already, of ledger {found}; nothing was changed")]
-    Occupied {
-        /// The log.
-        prefix: String,
-        /// Its ledger.
-        found: String,
-    },
-    /// The log begins after the record that is needed next.
-    #[error(
-        "{prefix} does not have record {wanted} any more. This member was away for too long: copy the ledger of another member \
-         to it (`coalloc ledger backup`)"
-    )]
-    Trimmed {
-        /// The log.
-        prefix: String,
-        /// The record.
-        wanted: u64,
-    },
 }
 
 /// One member's view of a shared log.
@@ -160,29 +102,28 @@ enum Landing {
 }
 
 impl<S: Store> SharedLog<S> {
-    /// Opens the log below a prefix. If there is none, it is made with the id that `new_id` gives, or else refused.
+    /// Opens the log below a prefix.
     ///
     /// # Errors
     /// [`SharedLogError`] when the store does not answer, or has something else there, or nothing.
-    pub fn open<F: FnOnce() -> String>(
-        store: S,
-        prefix: &str,
-        new_id: Option<F>,
-    ) -> Result<Self, SharedLogError> {
+    pub fn open(store: S, prefix: &str) -> Result<Self, SharedLogError> {
         let mut log = Self::closed(store, prefix);
-        let mut tries = 0;
-        let known = match (log.get(&log.keys.id(), &mut tries)?, new_id) {
-            (Some(known), _) => known,
-            (None, Some(new_id)) => {
-                let id = new_id();
-                log.make(&SharedLogId::new(id.clone()), &beginning(&id), &mut tries)?
-            }
-            (None, None) => return Err(SharedLogError::Missing { prefix: log.prefix }),
+        let Some(known) = log.get(&log.keys.id(), &mut 0)? else {
+            return Err(SharedLogError::Missing { prefix: log.prefix });
         };
         let id = SharedLogId::decode(&known.value);
         log.id = id.ok_or_else(|| log.damaged("its id is not understood".to_owned()))?;
         log.tip = beginning(&log.id.chain);
         Ok(log)
+    }
+
+    /// Makes a log of a new ledger.
+    ///
+    /// # Errors
+    /// As [`SharedLog::share`].
+    pub fn create(store: S, prefix: &str, id: &SharedLogId) -> Result<(), SharedLogError> {
+        let SharedTip { sequence, hash, .. } = beginning(&id.chain);
+        Self::share(store, prefix, id, sequence, hash)
     }
 
     /// Makes a log that begins after the last record of a ledger. Its members begin with copies of that ledger.
@@ -203,14 +144,53 @@ impl<S: Store> SharedLog<S> {
         if known.value == id.encode() && log.tip_in_store(&mut tries)? == tip {
             return Ok(());
         }
-        let found = SharedLogId::decode(&known.value).map(|id| id.identity).unwrap_or_default();
+        let found = SharedLogId::decode(&known.value);
+        let found = found.map(|id| format!("{} {}", id.node, id.identity)).unwrap_or_default();
         Err(SharedLogError::Occupied { prefix: log.prefix, found })
+    }
+
+    /// Removes the log, which must end with this record, while nobody leads it.
+    ///
+    /// # Errors
+    /// [`SharedLogError::NotAtEnd`] when it has other records or a leader; or the store does not answer, or has no such log.
+    pub fn unshare(mut self, sequence: u64, hash: [u8; 32]) -> Result<(), SharedLogError> {
+        let mut tries = 0;
+        let tip = self.tip_in_store(&mut tries)?;
+        let not_at_end = |log: &Self, why: String| {
+            Err(SharedLogError::NotAtEnd { prefix: log.prefix.clone(), why })
+        };
+        if (tip.sequence, tip.hash) != (sequence, hash) {
+            let last = tip.sequence;
+            return not_at_end(&self, format!("it ends at record {last}, the copy at {sequence}"));
+        }
+        let (from, until) = self.keys.all();
+        let transaction = Transaction {
+            conditions: vec![
+                Condition::Value { key: self.keys.tip(), value: tip.encode() },
+                Condition::Absent { key: self.keys.leader() },
+            ],
+            changes: vec![Change::Delete { from, until }],
+            otherwise: Vec::new(),
+        };
+        loop {
+            match self.store.transact(&transaction) {
+                Ok(Outcome::Done { .. }) => return Ok(()),
+                Ok(Outcome::NotDone { .. }) => {
+                    return not_at_end(&self, "a process leads it".to_owned());
+                }
+                Err(error) => self.wait_or_fail(&mut tries, error)?,
+            }
+            if self.get(&self.keys.id(), &mut tries)?.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     fn closed(store: S, prefix: &str) -> Self {
         let tip = SharedTip { sequence: 0, hash: Hash::default(), epoch: 0 };
-        let (keys, prefix, id) =
-            (Keys::new(prefix), prefix.to_owned(), SharedLogId::new(String::new()));
+        let (keys, prefix) = (Keys::new(prefix), prefix.to_owned());
+        let node = Identity { kind: String::new(), name: String::new() };
+        let id = SharedLogId::new(String::new(), node);
         Self { store, prefix, keys, id, tip, epoch: None, failed: false }
     }
 
@@ -547,20 +527,27 @@ impl<S: Store> SharedLog<S> {
         Ok(if members.is_empty() { 0 } else { least })
     }
 
-    /// Gives up the records up to this one, and the rest of its batch.
+    /// Gives up the records up to this one, and the rest of its batch. `from` is a record before which there are none.
     ///
     /// # Errors
     /// [`SharedLogError`] when the store does not answer. It may be done later.
-    pub fn trim(&mut self, sequence: u64) -> Result<(), SharedLogError> {
-        let stays = sequence + 1;
-        let transaction = Transaction {
-            changes: vec![
-                Change::Delete { from: self.keys.log(0), until: self.keys.log(stays) },
-                Change::Delete { from: self.keys.chunks_of(0), until: self.keys.chunks_of(stays) },
-            ],
-            ..Transaction::default()
-        };
-        self.store.transact(&transaction).map(drop).map_err(|source| self.unusable(source))
+    pub fn trim(&mut self, from: u64, sequence: u64) -> Result<(), SharedLogError> {
+        let mut stays = from;
+        // In steps: a store that deletes very many keys at once does nothing else meanwhile.
+        while stays <= sequence {
+            stays = (stays + READ_RECORDS).min(sequence + 1);
+            let (chunks, kept_chunks) = (self.keys.chunks_of(0), self.keys.chunks_of(stays));
+            let transaction = Transaction {
+                changes: vec![
+                    Change::Delete { from: self.keys.log(0), until: self.keys.log(stays) },
+                    Change::Delete { from: chunks, until: kept_chunks },
+                ],
+                ..Transaction::default()
+            };
+            let trimmed = self.store.transact(&transaction);
+            trimmed.map_err(|source| self.unusable(source))?;
+        }
+        Ok(())
     }
 
     /// The tip that the store has now.

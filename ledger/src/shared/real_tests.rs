@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::error::SharedLogError;
 use super::etcd_store::EtcdStore;
-use super::log::{SharedLog, SharedLogError};
+use super::log::{SharedLog, SharedLogId};
 use crate::body::OwnedBody;
+use crate::identity::Identity;
 
 #[path = "../../../etcd/tests/real/cluster.rs"]
 mod cluster;
@@ -21,7 +23,11 @@ fn client(cluster: &Cluster, runtime: &tokio::runtime::Runtime) -> coalloc_etcd:
 
 fn open(cluster: &Cluster, runtime: &tokio::runtime::Runtime) -> SharedLog<EtcdStore> {
     let store = EtcdStore::new(client(cluster, runtime), runtime.handle().clone(), PATIENCE);
-    SharedLog::open(store, "coalloc/grc", Some(|| "f".repeat(32))).unwrap()
+    let node = Identity { kind: "grc".to_owned(), name: "grc".to_owned() };
+    let made =
+        SharedLog::create(store.clone(), "coalloc/grc", &SharedLogId::new("f".repeat(32), node));
+    assert!(matches!(made, Ok(()) | Err(SharedLogError::Occupied { .. })));
+    SharedLog::open(store, "coalloc/grc").unwrap()
 }
 
 fn body(number: u64) -> OwnedBody {

@@ -6,9 +6,11 @@ use coalloc_etcd::EtcdError;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::log::{SharedLog, SharedLogError};
+use super::error::SharedLogError;
+use super::log::{SharedLog, SharedLogId};
 use super::twin::EtcdTwin;
 use crate::body::OwnedBody;
+use crate::identity::Identity;
 
 const PREFIX: &str = "coalloc/grc";
 
@@ -36,8 +38,12 @@ fn read_all(log: &mut SharedLog<EtcdTwin>) -> Result<Vec<OwnedBody>, SharedLogEr
     }
 }
 
+/// Opens the log, which is made if there is none.
 fn open(store: EtcdTwin) -> SharedLog<EtcdTwin> {
-    SharedLog::open(store, PREFIX, Some(id)).unwrap()
+    let node = Identity { kind: "grc".to_owned(), name: "grc".to_owned() };
+    let made = SharedLog::create(store.observer(), PREFIX, &SharedLogId::new(id(), node));
+    assert!(matches!(made, Ok(()) | Err(SharedLogError::Occupied { .. })));
+    SharedLog::open(store, PREFIX).unwrap()
 }
 
 #[test]
@@ -65,7 +71,7 @@ fn what_one_member_appends_another_one_reads() {
     let members = ["one", "two", "three"].map(str::to_owned);
     assert_eq!(leader.seen_by_all(&members[..2]).unwrap(), 301);
     assert_eq!(leader.seen_by_all(&members).unwrap(), 0);
-    leader.trim(301).unwrap();
+    leader.trim(0, 301).unwrap();
     let mut late = open(store.client());
     assert!(matches!(late.read_next(), Err(SharedLogError::Trimmed { wanted: 1, .. })));
     let mut copied = open(store.client());
@@ -74,7 +80,7 @@ fn what_one_member_appends_another_one_reads() {
     copied.set_known(301, [7; 32]);
     assert_eq!(read_all(&mut known).unwrap(), batches[2..].concat());
     assert!(matches!(read_all(&mut copied), Err(SharedLogError::Damaged { .. })));
-    leader.trim(304).unwrap();
+    leader.trim(301, 304).unwrap();
     assert_eq!(store.keys().iter().filter(|key| key.contains("chunk")).count(), 0);
 }
 

@@ -5,8 +5,8 @@
 //!
 //! Left out: what a leader may do without a lease. Nothing that is decided depends on it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use coalloc_common::{BootTime, limits};
@@ -37,6 +37,8 @@ struct LeaseState {
     leads: AtomicBool,
     /// Was it given back?
     is_over: AtomicBool,
+    /// Rises while the owner of the ledger works.
+    pulse: OnceLock<Arc<AtomicU64>>,
 }
 
 impl ProcessLease {
@@ -62,11 +64,13 @@ impl ProcessLease {
     #[must_use]
     pub(super) fn is_certain(&self) -> bool {
         let until = self.host.now().boot.saturating_add(limits::LEASE_MARGIN);
-        until < BootTime::from_us(self.state.ends_us.load(Ordering::Acquire))
+        until < self.ends()
     }
 
-    /// From now on this process leads, and ends when its lease has ended.
-    pub(super) fn bind_process(&self) {
+    /// From now on this process leads. It ends when its lease has ended, and when its pulse does not rise any more.
+    pub(super) fn bind_process(&self, pulse: Arc<AtomicU64>) {
+        // Nobody else binds it.
+        let _ = self.state.pulse.set(pulse);
         self.state.leads.store(true, Ordering::Release);
     }
 
@@ -83,24 +87,46 @@ impl ProcessLease {
     }
 
     fn renew(&self, runtime: &Runtime) {
+        let mut last_pulse = (0, self.host.now().boot);
         while !self.state.is_over.load(Ordering::Acquire) {
-            let pause = match runtime.block_on(self.renew_once()) {
-                Ok(()) => limits::LEASE_RENEWAL.to_std(),
-                Err(error) => {
+            // No call may last until after the end of the lease: the process must be able to end in time.
+            let left = self.ends().since(self.host.now().boot).max(limits::LEASE_RENEWAL);
+            let renewed = runtime
+                .block_on(async { tokio::time::timeout(left.to_std(), self.renew_once()).await });
+            let pause = match renewed {
+                Ok(Ok(())) => limits::LEASE_RENEWAL.to_std(),
+                Ok(Err(error)) => {
                     tracing::warn!(%error, "the lease was not renewed");
-                    self.end_if_over();
                     RETRY
                 }
+                Err(_) => RETRY,
             };
+            self.end_if_over();
+            self.end_if_stuck(&mut last_pulse);
             std::thread::sleep(pause);
+        }
+    }
+
+    fn ends(&self) -> BootTime {
+        BootTime::from_us(self.state.ends_us.load(Ordering::Acquire))
+    }
+
+    /// Ends the process of a leader whose owner has done nothing for long: its disk hangs, for example.
+    fn end_if_stuck(&self, last: &mut (u64, BootTime)) {
+        let pulse = self.state.pulse.get().map_or(0, |pulse| pulse.load(Ordering::Relaxed));
+        let now = self.host.now().boot;
+        if pulse != last.0 || !self.state.leads.load(Ordering::Acquire) {
+            *last = (pulse, now);
+        } else if now > last.1.saturating_add(limits::STUCK_LEADER) {
+            end_as_standby(
+                "the owner of the ledger has done nothing for too long; does a disk hang?",
+            );
         }
     }
 
     /// Ends the process of a leader that cannot reach etcd: its callers go to whoever leads by now.
     fn end_if_over(&self) {
-        let ends = BootTime::from_us(self.state.ends_us.load(Ordering::Acquire));
-        let is_over = self.host.now().boot > ends;
-        if is_over && self.state.leads.load(Ordering::Acquire) {
+        if self.host.now().boot > self.ends() && self.state.leads.load(Ordering::Acquire) {
             end_as_standby(
                 "etcd has not renewed the lease of this process in time, so another one may lead",
             );

@@ -80,3 +80,19 @@ fn each_ledger_counts_for_itself_and_strangers_leave_no_record() {
     assert_eq!(tell(&mut p, 99, foreign, 1), Answer::Denied);
     assert_eq!(p.leader_epochs.on_record.len(), 1);
 }
+
+#[test]
+fn a_process_on_a_machine_that_has_run_for_longer_keeps_what_is_held() {
+    let mut p = started();
+    assert!(matches!(tell(&mut p, 3, hold(attempt("t", 1)), 1), Answer::Held { .. }));
+    let mut again = from_parts(&mut p);
+    // The clock of the other machine is beyond every deadline, as it stands in the records.
+    let month = Now { wall: at(2).wall, boot: BootTime::from_us(30 * 86_400_000_000) };
+    assert!(again.next_wake().is_some_and(|wake| wake < month.boot));
+    let _ = run(&mut again, ParticipantInput::Start { boot: "other".into() }, month);
+    let input = ParticipantInput::Led { epoch: 4, order: Box::new(commit(attempt("t", 1))) };
+    match &run(&mut again, input, month)[..] {
+        [ParticipantEffect::Reply { answer, .. }] => assert_eq!(*answer, Answer::Done),
+        other => panic!("one answer expected: {other:?}"),
+    }
+}

@@ -1,8 +1,8 @@
 //! A process of the coordinator: its core, its view of the log, and what it does from its start to its end.
 
 use coalloc_common::{CoordinatorName, limits};
-use coalloc_ledger::OwnedBody;
-use coalloc_ledger::shared::{EtcdTwin, SharedLog, SharedLogError};
+use coalloc_ledger::shared::{EtcdTwin, SharedLog, SharedLogError, SharedLogId};
+use coalloc_ledger::{Identity, OwnedBody};
 use coalloc_protocol::conversation::{
     Caller, ConversationInput, Next, PlanJob, ReleaseReply, RequestEnd,
 };
@@ -76,10 +76,13 @@ pub(super) fn coordinator() -> Coordinator {
     })
 }
 
-/// Opens the log through a client with which nothing goes wrong.
-pub(super) fn open(store: EtcdTwin) -> SharedLog<EtcdTwin> {
-    let log = SharedLog::open(store, PREFIX, Some(|| LEDGER.to_owned()));
-    log.unwrap_or_else(|error| unreachable!("an observer is always answered: {error}"))
+/// Makes the log, and opens it, through a client with which nothing goes wrong.
+pub(super) fn make(store: &EtcdTwin) -> SharedLog<EtcdTwin> {
+    let node = Identity { kind: "grc".to_owned(), name: "grc".to_owned() };
+    let id = SharedLogId::new(LEDGER.to_owned(), node);
+    let made = SharedLog::create(store.observer(), PREFIX, &id);
+    let opened = made.and_then(|()| SharedLog::open(store.observer(), PREFIX));
+    opened.unwrap_or_else(|error| unreachable!("an observer is always answered: {error}"))
 }
 
 /// Reads the next records into a core.
@@ -120,7 +123,7 @@ impl World {
         let member = if at.is_multiple_of(2) { "a" } else { "b" };
         let name = format!("{member} {at}");
         let client = self.store.client();
-        let log = match SharedLog::open(client, PREFIX, Some(|| LEDGER.to_owned())) {
+        let log = match SharedLog::open(client, PREFIX) {
             Ok(log) => log,
             Err(error) => return Err(error.to_string()),
         };

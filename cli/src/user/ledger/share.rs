@@ -1,55 +1,96 @@
-//! `coalloc ledger share`.
+//! `coalloc ledger share` and `unshare`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coalloc_common::limits;
-use coalloc_ledger::shared::{EtcdStore, share};
+use coalloc_ledger::Identity;
+use coalloc_ledger::shared::{self, EtcdStore};
 use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
+use coalloc_net::shared_ledger::settings::SharedLedgerSettings;
 use coalloc_proto::file::{Document, FileError, read};
 use coalloc_proto::v1;
+use tokio::runtime::Runtime;
 
-use super::{ShareArgs, failure};
+use super::{ShareArgs, UnshareArgs, failure};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
 
 /// Runs `coalloc ledger share`.
-pub(super) fn run(args: &ShareArgs) -> Result<Answer, Failure> {
-    let settings = settings(&args.config)?;
-    let Some(shared) = settings.shared_ledger else {
-        let text = format!("{}: it has no `daemon.shared_ledger`", args.config.display());
-        return Err(Failure::bad_input(text));
-    };
-    let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| Failure::internal(error.to_string()))?;
-    let etcd = {
-        let _in = runtime.enter();
-        shared.etcd()
-    };
-    let patience = limits::APPEND_PATIENCE.to_std();
-    let store = EtcdStore::new(etcd, runtime.handle().clone(), patience);
-    let prefix = &shared.membership.prefix;
-    let ledger = share(store, prefix, &settings.ledger).map_err(|error| failure(&error))?;
-    let (node, records) = (&ledger.about.node, ledger.tip.sequence);
-    let records = text::count(usize::try_from(records).unwrap_or(usize::MAX), "record");
+pub(super) fn share(args: &ShareArgs) -> Result<Answer, Failure> {
+    let daemon = DaemonFile::read(&args.config)?;
+    let (store, prefix) = (daemon.store()?, &daemon.shared.membership.prefix);
+    let new_id = || uuid::Uuid::new_v4().simple().to_string();
+    let shared = shared::share(store, prefix, &daemon.ledger, &daemon.node, new_id);
+    let (node, file) = (&daemon.node, daemon.ledger.display());
+    Ok(Answer::done(match shared.map_err(|error| failure(&error))? {
+        None => format!("a new ledger of {node} is shared at {prefix}: start its processes\n"),
+        Some(ledger) => {
+            let records = usize::try_from(ledger.tip.sequence).unwrap_or(usize::MAX);
+            let records = text::count(records, "record");
+            format!(
+                "the ledger of {node} is shared at {prefix} from now on, after {records}. Give every other member a copy of {file} \
+                 (`coalloc ledger backup`)\n"
+            )
+        }
+    }))
+}
+
+/// Runs `coalloc ledger unshare`.
+pub(super) fn unshare(args: &UnshareArgs) -> Result<Answer, Failure> {
+    let daemon = DaemonFile::read(&args.config)?;
+    let (store, prefix) = (daemon.store()?, &daemon.shared.membership.prefix);
+    let ledger = shared::unshare(store, prefix, &daemon.ledger).map_err(|error| failure(&error))?;
+    let records = usize::try_from(ledger.tip.sequence).unwrap_or(usize::MAX);
+    let (node, records, file) =
+        (&daemon.node, text::count(records, "record"), daemon.ledger.display());
     Ok(Answer::done(format!(
-        "the ledger of {} {} is shared at {prefix} from now on; it goes on after {records}. Give every other member a copy of {} \
-         (`coalloc ledger backup`)\n",
-        node.kind,
-        node.name,
-        settings.ledger.display(),
+        "{file} is the ledger of {node} again, with {records}. Take `shared_ledger` out of its configuration, and never start the other \
+         members with their copies\n"
     )))
 }
 
-/// The settings of a daemon of any kind.
-fn settings(path: &Path) -> Result<DaemonSettings, Failure> {
+/// What a daemon's configuration says of its ledger.
+struct DaemonFile {
+    node: Identity,
+    ledger: PathBuf,
+    shared: SharedLedgerSettings,
+    runtime: Runtime,
+}
+
+impl DaemonFile {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let (node, settings) = settings(path)?;
+        let Some(shared) = settings.shared_ledger else {
+            let text = format!("{}: it has no `daemon.shared_ledger`", path.display());
+            return Err(Failure::bad_input(text));
+        };
+        let runtime = Runtime::new().map_err(|error| Failure::internal(error.to_string()))?;
+        Ok(Self { node, ledger: settings.ledger, shared, runtime })
+    }
+
+    fn store(&self) -> Result<EtcdStore, Failure> {
+        let _in = self.runtime.enter();
+        let (etcd, patience) = (self.shared.etcd(), limits::APPEND_PATIENCE.to_std());
+        Ok(EtcdStore::new(etcd, self.runtime.handle().clone(), patience))
+    }
+}
+
+/// The node of a configuration, and the settings that every daemon has.
+fn settings(path: &Path) -> Result<(Identity, DaemonSettings), Failure> {
+    let node = |kind: &str, name: &str| Identity { kind: kind.to_owned(), name: name.to_owned() };
     if let Ok(document) = read::<v1::NrmFile>(path) {
-        return Ok(checked(&document, document.message.daemon.as_ref())?);
+        let file = &document.message;
+        let name = file.inventory.as_ref().map_or("", |inventory| &inventory.name);
+        return Ok((node("nrm", name), checked(&document, file.daemon.as_ref())?));
     }
     if let Ok(document) = read::<v1::CrmFile>(path) {
-        return Ok(checked(&document, document.message.daemon.as_ref())?);
+        let file = &document.message;
+        let name = file.inventory.as_ref().map_or("", |inventory| &inventory.name);
+        return Ok((node("crm", name), checked(&document, file.daemon.as_ref())?));
     }
     let document = read::<v1::GrcFile>(path)?;
-    Ok(checked(&document, document.message.daemon.as_ref())?)
+    let file = &document.message;
+    Ok((node("grc", &file.name), checked(&document, file.daemon.as_ref())?))
 }
 
 fn checked<M>(
