@@ -90,10 +90,13 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     }
     // This comes before the owner's first tick: the deadlines of holds may be in the boot time of another machine.
     let start = ParticipantInput::Start { boot: host.boot_id() };
-    let started = sync(vec![participant.step(start, host.now())], &mut ledger);
+    let started = vec![participant.step(start, host.now())];
+    // A ledger may wait for an answer to its append, which must not be on a thread of the runtime.
+    let appended = std::thread::scope(|scope| scope.spawn(|| sync(started, &mut ledger)).join());
+    let appended = appended.map_err(|_| std::io::Error::other("the first append has panicked"))?;
     let failed = |error: L::Error| DaemonError::Ledger(chain_text(&error));
     // A start has no effects: nobody waits for anything yet.
-    let _ = started.map_err(failed)?;
+    let _ = appended.map_err(failed)?;
     let (questions, asked) = mpsc::unbounded_channel();
     let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
         match effect {
