@@ -115,10 +115,12 @@ pub(crate) fn from_meta(
 /// The meta datum that makes a file a copy.
 pub(crate) const SHARED_AT: &str = "shared_at";
 
-/// Notes that a file is a copy of a log, or that it is all that there is. Call with the lock held.
+/// Notes that a file is a copy of a log, or that it is all that there is. This waits for the disk, and with it everything before is
+/// durable. Call with the lock held.
 pub(crate) fn set_shared_at(path: &Path, prefix: Option<&str>) -> Result<(), LedgerError> {
     let write = || -> rusqlite::Result<()> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
         write_shared_at(&connection, prefix)?;
         connection.close().map_err(|(_, error)| error)
     };

@@ -116,6 +116,7 @@ impl Standby<'_> {
         let etcd = self.settings.etcd();
         let lease = ProcessLease::keep(etcd.clone(), self.host)?;
         let (tell, leader) = watch::channel(None);
+        let own_lease = lease.clone();
         let stopping = Arc::new(AtomicBool::new(false));
         let kind = self.node.kind.clone();
         // Traces are of calls that are carried out.
@@ -156,11 +157,10 @@ impl Standby<'_> {
         telemetry.stop().await;
         let failed = |error: LedgerError| DaemonError::Ledger(chain_text(&error));
         let Some(ended) = end else {
-            // It may have been elected a moment before.
-            if let Some(elected) = follower.await.map_err(std::io::Error::other)?.map_err(failed)? {
-                elected.election.resign().await;
-            }
-            return Ok(None);
+            // It may have been elected a moment before: with its lease it gives back the leader's key.
+            let ended = follower.await.map_err(std::io::Error::other)?.map_err(failed);
+            own_lease.end().await;
+            return ended.map(|_| None);
         };
         let elected = ended.map_err(std::io::Error::other)?.map_err(failed)?;
         if let Some(elected) = &elected {

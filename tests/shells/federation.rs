@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use coalloc_grc::config::GrcConfig;
 use coalloc_grc::planning::Planners;
 use coalloc_net::client::{Destination, ShownCertificate};
+use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
 use coalloc_rm::config::RmConfig;
 
@@ -116,8 +117,16 @@ pub(crate) async fn serve(
         expect_all(&protection, &mut config.coordinators);
         let mut core = coalloc_rm::shell::participant(&config);
         let ledger = SimLedger::open(&hardware, &mut core)?;
-        coalloc_rm::daemon::serve_on(config, &host, listener, (core, ledger), None, forever)
-            .await?;
+        let opened = (core, ledger);
+        let ended = coalloc_rm::daemon::serve_on(config, &host, listener, opened, None, forever);
+        match ended.await {
+            // Its first append has failed. The process is gone, and is started again later.
+            Err(DaemonError::Ledger(why)) => {
+                hardware.note_end(&why);
+                std::future::pending::<()>().await;
+            }
+            ended => ended?,
+        }
     }
     Ok(())
 }

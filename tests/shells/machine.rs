@@ -95,6 +95,12 @@ impl Hardware {
         })
     }
 
+    /// The process has ended by itself, before it had an owner of its ledger.
+    pub(crate) fn note_end(&self, why: &str) {
+        self.trace.add(self.name, format_args!("ends at its start: {why}"));
+        self.state.lock().unwrap().dead = true;
+    }
+
     /// Ends the process, which loses everything that was not synced.
     ///
     /// With `reboot` the boot-time clock starts again.

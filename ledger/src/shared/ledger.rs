@@ -82,7 +82,12 @@ pub fn share(
     let id = SharedLogId { chain, identity, node: node.clone() };
     // From here on the file is refused as a ledger of its own, also if the log could not be made.
     inspect::set_shared_at(path, Some(prefix))?;
-    SharedLog::share(store, prefix, &id, ledger.tip.sequence, ledger.tip.hash)?;
+    let made = SharedLog::share(store, prefix, &id, ledger.tip.sequence, ledger.tip.hash);
+    if let Err(error @ SharedLogError::Occupied { .. }) = made {
+        inspect::set_shared_at(path, None)?;
+        return Err(error.into());
+    }
+    made?;
     Ok(Some(ledger))
 }
 
@@ -98,6 +103,8 @@ pub fn unshare(store: impl Store, prefix: &str, path: &Path) -> Result<SoundLedg
     if (&log.id().chain, &log.id().identity) != (&ledger.about.id, &ledger.about.identity()) {
         return Err(other_log(path, ledger.about.identity(), &log));
     }
+    // This waits for the disk, so the last records of the copy are durable before the log has them no more.
+    inspect::set_shared_at(path, Some(prefix))?;
     log.unshare(ledger.tip.sequence, ledger.tip.hash)?;
     inspect::set_shared_at(path, None)?;
     Ok(ledger)
