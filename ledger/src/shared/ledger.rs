@@ -209,7 +209,7 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.said = last;
         let old = seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX));
         if old > self.trimmed {
-            self.log.trim(self.trimmed, old)?;
+            self.log.trim(old)?;
             self.trimmed = old;
         }
         Ok(())

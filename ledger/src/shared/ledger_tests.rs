@@ -241,7 +241,7 @@ fn a_ledger_is_shared_and_taken_back_with_every_record() {
     let (mut a, mut of_a) = world.open("a").unwrap();
     assert_eq!(of_a.records, 9);
     lead(&world, &mut a, &mut of_a, "a3", 1, 1);
-    // The old copy of b goes on from there: it is the beginning of the same chain.
+    // The new log begins after the old copy of b, which is told to begin with another one.
     drop(a);
     let (mut b, mut of_b) = world.open("b").unwrap();
     let error = b.follow(&mut of_b).unwrap_err();

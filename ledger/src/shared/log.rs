@@ -527,12 +527,16 @@ impl<S: Store> SharedLog<S> {
         Ok(if members.is_empty() { 0 } else { least })
     }
 
-    /// Gives up the records up to this one, and the rest of its batch. `from` is a record before which there are none.
+    /// Gives up the records up to this one, and the rest of its batch.
     ///
     /// # Errors
     /// [`SharedLogError`] when the store does not answer. It may be done later.
-    pub fn trim(&mut self, from: u64, sequence: u64) -> Result<(), SharedLogError> {
-        let mut stays = from;
+    pub fn trim(&mut self, sequence: u64) -> Result<(), SharedLogError> {
+        let (from, until) = (self.keys.log(0), self.keys.log(sequence + 1));
+        let oldest = self.store.page(&from, &until, 1);
+        let oldest = oldest.map_err(|source| self.unusable(source))?.keys;
+        let first = oldest.first().and_then(|batch| self.keys.first(&batch.key));
+        let Some(mut stays) = first else { return Ok(()) };
         // In steps: a store that deletes very many keys at once does nothing else meanwhile.
         while stays <= sequence {
             stays = (stays + READ_RECORDS).min(sequence + 1);
