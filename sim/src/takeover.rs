@@ -404,6 +404,8 @@ impl World {
         let long = self.below(12_000_000);
         self.counts.freezes += 1;
         self.processes[victim].frozen_until_us = self.now_us + long;
+        // What has arrived meanwhile is handled when it goes on.
+        self.after(long, Event::Wake(victim));
         let name = self.processes[victim].name.clone();
         self.note(|| format!("{name} is frozen for {} ms", long / 1_000));
     }
