@@ -592,9 +592,12 @@ pub const SNAPSHOT_RECORDS: u64 = 4_096;
 pub const LEDGER_RECORDS_KEPT: u64 = 50_000;
 /// Records after which a member of a shared log says that they are durable in its copy. It waits for its disk then.
 pub const SHARED_LOG_SEEN_RECORDS: u64 = 4_096;
-/// Records that a shared log keeps at most for members that do not have them: about 300 MB, of the 2 GiB that etcd takes by
-/// default. A member that was away for longer begins with a copy of another one's ledger.
+/// Records that a shared log keeps at most for members that do not have them: about 300 MB. A member that was away for longer
+/// begins with a copy of another one's ledger.
 pub const SHARED_LOG_RECORDS_MAX: u64 = 1_000_000;
+/// Bytes of etcd in use above which a shared log keeps no records for members that do not have them: half of the 2 GiB that etcd
+/// takes by default.
+pub const SHARED_STORE_BYTES_MAX: u64 = 1 << 30;
 /// Time after which the lease of the process that leads a shared log ends, if the process does not renew it.
 pub const LEASE: Span = Span::from_secs(5);
 /// Pause between two renewals of a lease: three are lost before it ends.

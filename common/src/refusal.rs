@@ -60,6 +60,8 @@ pub enum Reason {
     /// A quota of the coordinator or of the user is used up. The detail names the quota, and what is used and
     /// left of it.
     Quota,
+    /// An RM that the plan needs runs a release that would not carry out the request as it is meant.
+    Unsupported,
     /// A newer release refused for a reason that this release does not know; the refusal's sentence
     /// states it.
     Unknown,
@@ -90,6 +92,7 @@ impl Reason {
             Self::Replaced => "replaced",
             Self::DiskFull => "disk_full",
             Self::Quota => "quota",
+            Self::Unsupported => "unsupported",
             Self::Unknown => "unknown",
         }
     }
@@ -109,6 +112,7 @@ impl Reason {
             | Self::PlanOutdated
             | Self::ServiceLevel
             | Self::DiskFull
+            | Self::Unsupported
             | Self::Quota => true,
             Self::BeyondCapacity
             | Self::UnknownResource
@@ -189,7 +193,7 @@ impl Reason {
                 NsiError::CapacityUnavailable
             }
             Self::UnknownResource => NsiError::UnknownStp,
-            Self::OutsideHorizon => NsiError::UnsupportedParameter,
+            Self::OutsideHorizon | Self::Unsupported => NsiError::UnsupportedParameter,
             Self::NoRoute => NsiError::NoTransportplanePathFound,
             Self::BudgetExhausted => NsiError::GenericMetadataError,
             Self::Unreachable => NsiError::MessageDeliveryError,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tonic::transport::Channel;
-use tonic::{Response, Status, Streaming};
+use tonic::{Response, Status};
 
 use crate::error::EtcdError;
 use crate::transaction::{Outcome, Transaction};
@@ -13,7 +13,6 @@ use crate::wire;
 use crate::wire::kv_client::KvClient;
 use crate::wire::lease_client::LeaseClient;
 use crate::wire::maintenance_client::MaintenanceClient;
-use crate::wire::watch_client::WatchClient;
 
 /// Longest answer that is read. A page of a range has as many values as its caller asks for, of up to 1.5 MiB each.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -42,8 +41,6 @@ pub struct Page {
     pub keys: Vec<KeyValue>,
     /// Are there more in the range?
     pub more: bool,
-    /// The revision of the store that was read.
-    pub revision: i64,
 }
 
 /// A lease: its keys are deleted when it ends.
@@ -53,6 +50,17 @@ pub struct Lease {
     pub id: i64,
     /// How long it lasts from the moment at which etcd answered; at least as long as was asked for.
     pub lasts: Duration,
+}
+
+/// What a member of an etcd cluster says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its version, for people.
+    pub version: String,
+    /// Does the cluster have a leader, as far as it knows?
+    pub has_leader: bool,
+    /// Bytes of its database that are in use, history included.
+    pub bytes_in_use: u64,
 }
 
 /// The members of an etcd cluster. Clones share what is known of them.
@@ -153,13 +161,8 @@ impl Etcd {
             limit: limit.into(),
             keys_only: false,
         };
-        let (member, answer) = self.range("read a range", request).await?;
-        let odd = || EtcdError::odd(&member, "read a range", "the answer has no revision");
-        Ok(Page {
-            revision: answer.header.ok_or_else(odd)?.revision,
-            keys: answer.kvs.into_iter().map(KeyValue::from).collect(),
-            more: answer.more,
-        })
+        let (_, answer) = self.range("read a range", request).await?;
+        Ok(Page { keys: answer.kvs.into_iter().map(KeyValue::from).collect(), more: answer.more })
     }
 
     async fn range(
@@ -174,16 +177,6 @@ impl Etcd {
                 .await
         };
         self.any(doing, call).await
-    }
-
-    /// Gives up the history before a revision, which otherwise grows for ever. What the keys have now stays.
-    ///
-    /// # Errors
-    /// [`EtcdError::Refused`] if it was given up before.
-    pub async fn compact(&self, revision: i64) -> Result<(), EtcdError> {
-        let request = wire::CompactionRequest { revision };
-        let call = async |channel| KvClient::new(channel).compact(request).await;
-        self.once("give up history", call).await.map(drop)
     }
 
     /// A new lease of at least so many seconds.
@@ -223,47 +216,19 @@ impl Etcd {
         self.once("end a lease", call).await.map(drop)
     }
 
-    /// Follows the changes of a range of keys from a revision on, at one member.
-    ///
-    /// # Errors
-    /// [`EtcdError`] when the member does not answer.
-    pub async fn follow(
-        &self,
-        from: &[u8],
-        until: &[u8],
-        revision: i64,
-    ) -> Result<Following, EtcdError> {
-        let create = wire::WatchCreateRequest {
-            key: from.to_owned(),
-            range_end: until.to_owned(),
-            start_revision: revision,
-        };
-        let union = wire::watch_request::RequestUnion::CreateRequest(create);
-        // The stream of requests stays open: etcd ends the watch with it.
-        let (requests, stream) = tokio::sync::mpsc::channel(1);
-        let first = wire::WatchRequest { request_union: Some(union) };
-        // There is room for one, so this cannot fail.
-        let _ = requests.try_send(first);
-        let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
-        let call = async |channel| {
-            WatchClient::new(channel)
-                .max_decoding_message_size(ANSWER_BYTES_MAX)
-                .watch(stream)
-                .await
-        };
-        let (member, changes) = self.once("follow a range", call).await?;
-        Ok(Following { member, changes, _requests: requests })
-    }
-
-    /// The version of one member, for people, and whether the cluster has a leader according to it.
+    /// What one member says of itself.
     ///
     /// # Errors
     /// [`EtcdError`] when no member answers.
-    pub async fn status(&self) -> Result<(String, bool), EtcdError> {
+    pub async fn status(&self) -> Result<MemberStatus, EtcdError> {
         let call =
             async |channel| MaintenanceClient::new(channel).status(wire::StatusRequest {}).await;
         let (_, answer) = self.any("say its status", call).await?;
-        Ok((answer.version, answer.leader != 0))
+        Ok(MemberStatus {
+            version: answer.version,
+            has_leader: answer.leader != 0,
+            bytes_in_use: answer.db_size_in_use.try_into().unwrap_or(0),
+        })
     }
 }
 
@@ -271,41 +236,4 @@ impl Etcd {
 fn lease(id: i64, ttl: i64) -> Option<Lease> {
     let seconds = u64::try_from(ttl).ok().filter(|seconds| *seconds > 0)?;
     Some(Lease { id, lasts: Duration::from_secs(seconds) })
-}
-
-/// The changes of a range of keys, as they come.
-#[derive(Debug)]
-pub struct Following {
-    member: String,
-    changes: Streaming<wire::WatchResponse>,
-    /// etcd ends the watch when this stream ends.
-    _requests: tokio::sync::mpsc::Sender<wire::WatchRequest>,
-}
-
-impl Following {
-    /// The keys that were put by the next transactions, in their order. A key that was deleted is not told. Empty when the member
-    /// has only said that it is there.
-    ///
-    /// # Errors
-    /// [`EtcdError::Refused`] when the history of the wanted revision was given up, [`EtcdError::Unknown`] when the
-    /// member does not answer any more. In both cases, read the range again and follow it from there.
-    pub async fn next(&mut self) -> Result<Vec<KeyValue>, EtcdError> {
-        let doing = "follow a range";
-        let message = self.changes.message().await;
-        let message = message.map_err(|status| EtcdError::new(&self.member, doing, &status))?;
-        let ended = || EtcdError::odd(&self.member, doing, "it has ended the watch");
-        let message = message.ok_or_else(ended)?;
-        if message.canceled {
-            let why = format!(
-                "{} (history before revision {} is given up)",
-                message.cancel_reason, message.compact_revision
-            );
-            return Err(EtcdError::Refused { member: self.member.clone(), doing, why });
-        }
-        let put = |event: wire::Event| {
-            let is_put = event.r#type() == wire::event::EventType::Put;
-            event.kv.filter(|_| is_put).map(KeyValue::from)
-        };
-        Ok(message.events.into_iter().filter_map(put).collect())
-    }
 }

@@ -1,4 +1,4 @@
-//! A client of etcd, as far as a ledger needs one: linearizable reads, transactions, leases, and following a range of keys.
+//! A client of etcd, as far as a ledger needs one: linearizable reads, transactions, and leases.
 //!
 //! etcd is an existing engine with the guarantees that a coordinator's ledger needs to outlive a machine: a transaction
 //! compares and changes keys at one revision of a strictly serializable store, whatever becomes of a minority of its members.
@@ -15,7 +15,7 @@
 //!
 //! Calls go to one member until it fails, and then to the next. A call that changes something is sent once.
 //!
-//! Left out: passwords (certificates say who calls), etcd's locks and elections (they are unsafe in a network whose messages
+//! Left out: passwords (certificates say who calls), watches (a reader of a log asks for what comes next), etcd's locks and elections (they are unsafe in a network whose messages
 //! may be late), everything about etcd's own members. The schema is a part of etcd's, API 3.4 and later.
 //! Source: etcd's API documentation; docs/adr/0049-etcd.md.
 
@@ -29,6 +29,6 @@ mod wire {
     tonic::include_proto!("etcdserverpb");
 }
 
-pub use self::client::{Etcd, Following, KeyValue, Lease, Page};
+pub use self::client::{Etcd, KeyValue, Lease, MemberStatus, Page};
 pub use self::error::EtcdError;
 pub use self::transaction::{Change, Condition, Outcome, Transaction};

@@ -8,11 +8,11 @@ use std::io;
 use std::path::Path;
 
 use coalloc_common::limits;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Transaction, params};
 
 use crate::error::LedgerError;
 use crate::error::sqlite;
-use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity};
+use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity, PROGRAM, WRITTEN_BY};
 use crate::inspect::LedgerSummary;
 use crate::lock::beside;
 use crate::{reserved_space, snapshot};
@@ -105,6 +105,7 @@ fn tables(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<Conne
         insert.execute(params!["node_kind", identity.kind])?;
         insert.execute(params!["node_name", identity.name])?;
     }
+    sign(&transaction)?;
     // For people only. Nothing is computed from it, so SQLite's clock will do.
     transaction.execute(
         "INSERT INTO meta (key, value) VALUES ('created_at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))",
@@ -112,6 +113,12 @@ fn tables(draft: &Path, identity: &Identity, id: &str) -> rusqlite::Result<Conne
     )?;
     transaction.commit()?;
     Ok(connection)
+}
+
+/// Notes that this program has brought a ledger to the newest format.
+pub(crate) fn sign(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = ?2";
+    transaction.execute(put, [WRITTEN_BY, PROGRAM]).map(drop)
 }
 
 fn check(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use coalloc_protocol::ReplayError;
 
 use crate::body::BodyError;
-use crate::identity::Identity;
+use crate::identity::{Identity, PROGRAM};
 use crate::shared::SharedLogError;
 
 /// Why a ledger could not be opened or written.
@@ -34,7 +34,7 @@ pub enum LedgerError {
     },
     /// A later release wrote the ledger. The file was not modified.
     #[error(
-        "{} has format {found}, but this binary reads only formats up to {newest}; the file was \
+        "{} has format {found}, written by {by}, but this program ({PROGRAM}) reads only formats up to {newest}; the file was \
          not changed. Start the release that wrote it",
         path.display()
     )]
@@ -43,6 +43,8 @@ pub enum LedgerError {
         path: PathBuf,
         /// The format version of the ledger.
         found: i64,
+        /// The program that wrote it, as far as the ledger says.
+        by: String,
         /// The newest format that this binary reads.
         newest: i64,
     },

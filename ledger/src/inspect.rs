@@ -13,8 +13,9 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::LedgerError;
 use crate::error::sqlite;
-use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity, OLDEST_FORMAT};
+use crate::identity::{APPLICATION_ID, FORMAT_VERSION, Identity, OLDEST_FORMAT, WRITTEN_BY};
 use crate::lock::beside;
+use crate::look::LedgerSource;
 
 /// Is there a file? A write-ahead log without its ledger is refused, because SQLite would apply it to any
 /// file that is created in that place.
@@ -42,8 +43,10 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LedgerError> {
 /// What the meta data of a ledger say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerSummary {
-    /// The format of the file: 1 or 2.
+    /// The format of the file, 1 or higher.
     pub format: i64,
+    /// The program that has brought it to this format; `None` if that was before format 3.
+    pub written_by: Option<String>,
     /// The ledger's own id, which was made with the ledger; the hash chain begins with it.
     pub id: String,
     /// The node that the ledger belongs to.
@@ -101,9 +104,11 @@ pub(crate) fn from_meta(
         let why = format!("its format version is `{version}`");
         return Err(LedgerError::NotALedger { path: path.to_owned(), why });
     };
-    check_format(path, format)?;
+    let written_by = meta.get(WRITTEN_BY).cloned();
+    check_format(path, format, written_by.as_deref())?;
     Ok(LedgerSummary {
         format,
+        written_by,
         id: get("ledger_id")?,
         node: Identity { kind: get("node_kind")?, name: get("node_name")? },
         created: get("created_at").unwrap_or_default(),
@@ -139,10 +144,11 @@ pub(crate) fn write_shared_at(
     connection.execute(put, [SHARED_AT, prefix]).map(drop)
 }
 
-fn check_format(path: &Path, found: i64) -> Result<(), LedgerError> {
+fn check_format(path: &Path, found: i64, by: Option<&str>) -> Result<(), LedgerError> {
     let path = path.to_owned();
     if found > FORMAT_VERSION {
-        return Err(LedgerError::NewerFormat { path, found, newest: FORMAT_VERSION });
+        let by = by.unwrap_or("a later release").to_owned();
+        return Err(LedgerError::NewerFormat { path, found, by, newest: FORMAT_VERSION });
     }
     if found < OLDEST_FORMAT {
         return Err(LedgerError::NotALedger { path, why: format!("its format is {found}") });
@@ -171,7 +177,15 @@ pub(crate) fn header(path: &Path) -> Result<(), LedgerError> {
     if number(68) != APPLICATION_ID {
         return Err(not(format!("its application id is {}, not {APPLICATION_ID}", number(68))));
     }
-    check_format(path, i64::from(number(60)))
+    let found = i64::from(number(60));
+    let by = if found > FORMAT_VERSION { writer(path) } else { None };
+    check_format(path, found, by.as_deref())
+}
+
+/// The program that wrote a ledger of a later format, if that still says so where this release looks. Changes nothing.
+fn writer(path: &Path) -> Option<String> {
+    let connection = LedgerSource::Closed(path.to_owned()).connect().ok()?;
+    read_meta(&connection).ok()?.remove(WRITTEN_BY)
 }
 
 fn meta(path: &Path) -> Result<BTreeMap<String, String>, LedgerError> {

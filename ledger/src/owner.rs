@@ -205,7 +205,7 @@ pub fn spawn<C, L>(
     log: L,
     clock: impl Fn() -> Now + Send + 'static,
     on_effect: impl FnMut(C::Effect) + Send + 'static,
-    on_failure: impl FnOnce(String) + Send + 'static,
+    on_failure: impl FnOnce(TurnError) + Send + 'static,
 ) -> std::io::Result<(Owner<C>, OwnerThread)>
 where
     C: Snapshot + Send + 'static,
@@ -263,15 +263,15 @@ where
 pub fn on_thread(
     name: &str,
     mut turns: impl OwnerTurn + 'static,
-    on_failure: impl FnOnce(String) + Send + 'static,
+    on_failure: impl FnOnce(TurnError) + Send + 'static,
 ) -> std::io::Result<OwnerThread> {
     let handle = thread::Builder::new().name(name.to_owned()).spawn(move || {
         // Nothing of the owner is used after a panic, so no broken state is seen.
         let end = catch_unwind(AssertUnwindSafe(|| run(&mut turns)));
         let failure = match end {
             Ok(Ok(())) => return true,
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("panic: {}", panic_text(panic.as_ref())),
+            Ok(Err(error)) => error,
+            Err(panic) => TurnError::Panic(panic_text(panic.as_ref()).to_owned()),
         };
         // The inbox is still open here: nobody gets "stopped" before the failure is known.
         on_failure(failure);
@@ -298,14 +298,24 @@ pub enum TurnError {
     /// (I16).
     #[error("{0}")]
     Disk(String),
+    /// Another process may append to the log by now, see [`Log::is_replaced`]. As after [`TurnError::Disk`], nothing may
+    /// be sent any more.
+    #[error("{0}")]
+    Replaced(String),
+    /// The core, or a callback, has panicked.
+    #[error("panic: {0}")]
+    Panic(String),
     /// The core violates an invariant: it must not be used any more.
     #[error("invariant violated: {0}")]
     Core(String),
 }
 
 impl TurnError {
-    fn of_disk(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self::Disk(chain_text(error))
+    fn of_log<L: Log>(error: &L::Error) -> Self {
+        match L::is_replaced(error) {
+            true => Self::Replaced(chain_text(error)),
+            false => Self::Disk(chain_text(error)),
+        }
     }
 }
 
@@ -452,11 +462,11 @@ where
         let inputs = self.gather(patience);
         let now = (self.clock)();
         let news = news_of_room::<C, _>(&mut self.log, &mut self.room);
-        let news = news.map_err(|error| TurnError::of_disk(&error))?;
+        let news = news.map_err(|error| TurnError::of_log::<L>(&error))?;
         if self.stepped.is_empty() {
             // Everything is durable, and every effect of it has been released.
             let written = snapshot_if_due(&mut self.core, &mut self.log, self.room);
-            written.map_err(|error| TurnError::of_disk(&error))?;
+            written.map_err(|error| TurnError::of_log::<L>(&error))?;
         }
         let steps = step_all(&mut self.core, news, inputs, now);
         let idle = steps.is_empty() && self.reads.is_empty();
@@ -469,7 +479,7 @@ where
 
     fn sync(&mut self) -> Result<(), TurnError> {
         let steps = std::mem::take(&mut self.stepped);
-        let synced = sync(steps, &mut self.log).map_err(|error| TurnError::of_disk(&error))?;
+        let synced = sync(steps, &mut self.log).map_err(|error| TurnError::of_log::<L>(&error))?;
         self.synced.push(synced);
         Ok(())
     }

@@ -2,17 +2,17 @@
 //!
 //! Format 1 has its records as JSON texts, and their causers inside. Format 2 has packed records, and a table of causers.
 //! The old records stay as they are, and so does the chain over them: only the tables change, so the upgrade takes
-//! the same time for every ledger, and a signed tip stays valid. It is one transaction. A release that does not know
-//! format 2 refuses the ledger from then on.
+//! the same time for every ledger, and a signed tip stays valid. Format 3 has the tables of format 2, and records that releases before it
+//! do not know. An upgrade is one transaction. A release that does not know the newest format refuses the ledger from then on.
 //!
-//! Left out: a way back. Source: docs/adr/0045-packed-records.md.
+//! Left out: a way back. Source: docs/adr/0045-packed-records.md, docs/adr/0050-versions.md.
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use crate::error::{LedgerError, sqlite};
-use crate::identity::FORMAT_VERSION;
+use crate::identity::{FORMAT_VERSION, PROGRAM};
 use crate::inspect::LedgerSummary;
 use crate::{create, snapshot};
 
@@ -31,23 +31,34 @@ pub(crate) fn to_newest(
     if about.format == FORMAT_VERSION {
         return Ok(about);
     }
-    upgrade(connection).map_err(sqlite(path, "upgrading"))?;
+    upgrade(connection, about.format).map_err(sqlite(path, "upgrading"))?;
     tracing::info!(
         path = %path.display(),
         from = about.format,
         to = FORMAT_VERSION,
         "the ledger was upgraded: older releases cannot open it any more"
     );
-    Ok(LedgerSummary { format: FORMAT_VERSION, ..about })
+    Ok(LedgerSummary { format: FORMAT_VERSION, written_by: Some(PROGRAM.to_owned()), ..about })
 }
 
-fn upgrade(connection: &mut Connection) -> rusqlite::Result<()> {
+fn upgrade(connection: &mut Connection, from: i64) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.pragma_update(None, "user_version", FORMAT_VERSION)?;
     transaction.execute(
         "UPDATE meta SET value = ?1 WHERE key = 'format_version'",
         [FORMAT_VERSION.to_string()],
     )?;
+    create::sign(&transaction)?;
+    if from == 1 {
+        pack(&transaction)?;
+    }
+    transaction.commit()?;
+    // An older release looks at the header of the file itself first, so bring it there.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+}
+
+/// Makes room for packed records and their causers.
+fn pack(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch(create::CAUSERS)?;
     transaction.execute_batch(snapshot::SCHEMA)?;
     transaction.execute_batch("ALTER TABLE record ADD COLUMN causer INTEGER")?;
@@ -60,9 +71,7 @@ fn upgrade(connection: &mut Connection) -> rusqlite::Result<()> {
     if changed != 1 {
         return Err(rusqlite::Error::StatementChangedRows(changed));
     }
-    transaction.commit()?;
-    // An older release looks at the header of the file itself first, so bring it there.
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -156,6 +165,26 @@ mod tests {
         });
         assert_eq!((sound.unwrap().about.format, json.len()), (FORMAT_VERSION, 4));
         assert_eq!(json[3], json[2].replace('3', "4"));
+    }
+
+    #[test]
+    fn a_ledger_of_format_2_gets_the_mark_of_this_release_and_nothing_else_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("north.ledger");
+        let (mut ledger, _) = open(&path);
+        ledger.append(&[&Note::Noted { number: 1 }]).unwrap();
+        let tip = *ledger.tip();
+        drop(ledger);
+        let back = "PRAGMA user_version = 2; UPDATE meta SET value = '2' WHERE key = 'format_version'; \
+                    DELETE FROM meta WHERE key = 'written_by'";
+        Connection::open(&path).unwrap().execute_batch(back).unwrap();
+        let about = look::look(&path, |_, _, _| Ok(())).unwrap().about;
+        assert_eq!((about.format, about.written_by), (2, None));
+        let (ledger, seen) = open(&path);
+        assert_eq!((seen, *ledger.tip()), (noted(1..=1), tip));
+        drop(ledger);
+        let about = look::look(&path, |_, _, _| Ok(())).unwrap().about;
+        assert_eq!((about.format, about.written_by.as_deref()), (FORMAT_VERSION, Some(PROGRAM)));
     }
 
     /// A new ledger and an upgraded one have the same tables.

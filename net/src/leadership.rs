@@ -20,7 +20,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 /// The beginning of the paths of our own calls. Health and reflection are answered always.
-const OWN: &str = "/coalloc.v1.";
+pub(crate) const OWN: &str = "/coalloc.v1.";
 
 /// Says whether this process may answer. Cheap to clone.
 #[derive(Clone)]

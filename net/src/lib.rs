@@ -15,6 +15,7 @@
 //! * [`node`]: a running core, with its ledger, its owner, and the handle by which RPC handlers post to it.
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
 //!   callers that wait for the core's answers. [`turn`]: what the core's owner did when, for traces.
+//! * [`needs`]: which release answers, and what a caller needs it to know.
 //! * [`shared_ledger`]: a node whose ledger is shared with other processes. [`leadership`]: whether it may answer.
 //!
 //! * [`identity`]: who is at the other end of a connection. [`authorization`]: who may make which call. A daemon
@@ -34,6 +35,7 @@ pub mod latest;
 pub mod leadership;
 pub mod machine;
 pub mod metrics;
+pub mod needs;
 pub mod node;
 pub mod resource_manager;
 pub mod server;

@@ -15,13 +15,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use coalloc_common::Now;
-use coalloc_ledger::owner::{OwnerTurn, on_thread};
+use coalloc_ledger::owner::{OwnerTurn, TurnError, on_thread};
 use tokio::sync::oneshot;
 use tonic::transport::Channel;
 
 use crate::client::{Destination, Dialer};
 use crate::clock;
-use crate::daemon::die;
+use crate::daemon::{die, end_as_standby};
 
 /// A daemon's machine. Cheap to clone.
 pub type Host = Arc<dyn Machine>;
@@ -97,7 +97,12 @@ impl Machine for System {
     }
 
     fn drive(&self, name: &str, turns: Box<dyn OwnerTurn>) -> std::io::Result<OwnerFinished> {
-        let thread = on_thread(name, turns, |reason: String| die(&reason))?;
+        let thread = on_thread(name, turns, |error| match error {
+            TurnError::Replaced(reason) => end_as_standby(&reason),
+            TurnError::Disk(_) | TurnError::Panic(_) | TurnError::Core(_) => {
+                die(&error.to_string())
+            }
+        })?;
         Ok(Box::pin(async move {
             // The owner's last batch takes one fsync, so this must not wait on the runtime's threads.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;

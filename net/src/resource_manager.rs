@@ -158,7 +158,8 @@ impl TransactionCall {
     }
 
     /// The status for an answer which says that the message itself was wrong.
-    fn rejection(&self, answer: &Answer) -> Status {
+    #[must_use]
+    pub fn rejection(&self, answer: &Answer) -> Status {
         let Self { txn, coordinator, .. } = self;
         tracing::warn!(%txn, %coordinator, ?answer, "rejected");
         match answer {

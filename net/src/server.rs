@@ -37,6 +37,7 @@ use crate::identity::settings::Access;
 use crate::identity::trust::Use;
 use crate::leadership::{Leadership, LeadershipLayer};
 use crate::metrics::calls::CallsLayer;
+use crate::needs::NeedsLayer;
 
 /// Why a server did not start, or why it ended.
 #[derive(Debug, thiserror::Error)]
@@ -194,6 +195,7 @@ async fn serve_at<L: Listener>(
             call_rates: access.call_rates,
             clock: access.clock,
         })
+        .layer(NeedsLayer)
         .layer(LeadershipLayer(access.leadership));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();
@@ -225,7 +227,7 @@ async fn serve_at<L: Listener>(
 type OneServer = Server<
     Stack<
         LeadershipLayer,
-        Stack<AuthorizationLayer, Stack<WorkLayer, Stack<CallsLayer, Identity>>>,
+        Stack<NeedsLayer, Stack<AuthorizationLayer, Stack<WorkLayer, Stack<CallsLayer, Identity>>>>,
     >,
 >;
 

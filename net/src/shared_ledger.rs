@@ -245,6 +245,7 @@ impl Follower {
         // The end of the lease ends the process from here on: etcd has given the key to this very process.
         self.lease.bind_process(ledger.pulse());
         while read_next(&mut ledger, &mut core)? {}
+        ledger.raise_format()?;
         let number = u64::try_from(epoch).unwrap_or_default();
         let election = Election { number, member, lease: self.lease };
         Ok(Some(Elected { core, ledger, election }))

@@ -44,6 +44,18 @@ pub fn invalid(error: &InvalidField) -> Status {
     with_reason(Code::InvalidArgument, "INVALID_FIELD", &about, error.to_string(), details)
 }
 
+/// UNIMPLEMENTED with `google.rpc.ErrorInfo`: the caller needs something that this release does not know. Nothing was done.
+#[must_use]
+pub fn unsupported(unknown: &[String], program: &str, protocol: u32) -> Status {
+    let words = unknown.join(", ");
+    let text = format!(
+        "the call needs {words}, which this release ({program}, protocol {protocol}) does not know; nothing was done"
+    );
+    let protocol = protocol.to_string();
+    let about = [("unknown", words.as_str()), ("program", program), ("protocol", &protocol)];
+    with_reason(Code::Unimplemented, "UNSUPPORTED", &about, text, ErrorDetails::new())
+}
+
 /// NOT_FOUND with `google.rpc.ResourceInfo`.
 #[must_use]
 pub fn not_found(kind: &str, name: &str) -> Status {

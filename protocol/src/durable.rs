@@ -24,6 +24,11 @@ pub trait Log {
     /// records are on the disk, so nothing may be sent.
     type Error: std::error::Error + Send + Sync + 'static;
 
+    /// Does this error say that another process may append by now? Then nothing is wrong here, but this process must end, too.
+    fn is_replaced(_error: &Self::Error) -> bool {
+        false
+    }
+
     /// Appends all records in their order, each with who caused it, or none of them. Returns when they are durable.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 
 use std::cmp::Ordering;
 
+use crate::core::ReplayError;
 use crate::tracked::TrackedMap;
 
 /// The highest epoch of each ledger from which an order has arrived.
@@ -22,6 +23,19 @@ impl LeaderEpochs {
     /// How an epoch compares with the one that is on record.
     pub(crate) fn compare(&self, ledger: &str, epoch: u64) -> Ordering {
         epoch.cmp(&self.of(ledger))
+    }
+
+    /// Applies the record that another process leads.
+    ///
+    /// # Errors
+    /// If its epoch is not above the one that is on record.
+    pub(crate) fn fold_changed(&mut self, ledger: &str, epoch: u64) -> Result<(), ReplayError> {
+        if self.compare(ledger, epoch) != Ordering::Greater {
+            let known = self.of(ledger);
+            return Err(ReplayError(format!("epoch {epoch} of {ledger} follows epoch {known}")));
+        }
+        self.on_record.insert(ledger.to_owned(), epoch);
+        Ok(())
     }
 
     /// The epoch that is on record; 0 if there is none.

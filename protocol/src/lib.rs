@@ -22,6 +22,7 @@
 //! 2010, section 3.1, stage 3; NSI Connection Service 2.1 for the names of states.
 
 pub mod authorization;
+pub mod capability;
 pub mod causer;
 pub mod conversation;
 pub mod coordinator;

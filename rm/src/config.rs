@@ -22,6 +22,7 @@ use coalloc_net::convert::{
 };
 use coalloc_net::daemon::DaemonSettings;
 use coalloc_net::identity::settings::Security;
+use coalloc_net::needs::own_version;
 use coalloc_proto::v1;
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, InnerRouter, SiteServers};
 use coalloc_protocol::update::UpdatePolicy;
@@ -160,6 +161,7 @@ impl RmConfig {
             coordinators_below: Vec::new(),
             coordinators: coordinators.keys().map(ToString::to_string).collect(),
             started: None,
+            version: Some(own_version(&[])),
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;

@@ -126,6 +126,8 @@ pub enum Waiter {
     Rm { by: Address, ask: u64 },
     /// A parent coordinator, for the answer to this call.
     Parent { call: u64 },
+    /// A parent coordinator, for whether its Hold may follow.
+    Preface,
     /// An operator.
     Operator,
     /// A meddler: somebody who has no business with this transaction (F13).

@@ -267,8 +267,8 @@ async fn turn_by_turn(
 impl From<TurnError> for End {
     fn from(error: TurnError) -> Self {
         match error {
-            TurnError::Disk(text) => Self::Cut(text),
-            TurnError::Core(text) => Self::Broken(text),
+            TurnError::Disk(text) | TurnError::Replaced(text) => Self::Cut(text),
+            TurnError::Core(text) | TurnError::Panic(text) => Self::Broken(text),
         }
     }
 }

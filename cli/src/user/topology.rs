@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use coalloc_net::needs::version_from_wire;
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Failure};
@@ -95,10 +96,24 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
     let denied = denied_by_all(response).into_iter();
-    for line in denied.chain(overreaching(response)).chain(owed(response)) {
+    let releases = other_releases(response);
+    for line in
+        releases.into_iter().chain(denied).chain(overreaching(response)).chain(owed(response))
+    {
         let _ = writeln!(out, "{}", text::line(&line));
     }
     out
+}
+
+/// The resource managers that run another release than the coordinator, a line each.
+fn other_releases(response: &v1::DescribeFederationResponse) -> Vec<String> {
+    let own = version_from_wire(response.version.as_ref());
+    let other = |manager: &v1::ResourceManagerStatus| {
+        let version = version_from_wire(manager.description.as_ref()?.version.as_ref());
+        let is_other = (version.protocol, &version.program) != (own.protocol, &own.program);
+        is_other.then(|| format!("{} is {version}; the coordinator is {own}", manager.name))
+    };
+    response.resource_managers.iter().filter_map(other).collect()
 }
 
 /// What sites have besides CPUs; empty when no site has anything.

@@ -64,7 +64,7 @@ impl Cluster {
         }
         let begun = Instant::now();
         let etcd = cluster.client();
-        while !etcd.status().await.is_ok_and(|(_, has_leader)| has_leader) {
+        while !etcd.status().await.is_ok_and(|status| status.has_leader) {
             assert!(begun.elapsed() < START, "etcd did not start");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

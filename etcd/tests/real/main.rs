@@ -63,58 +63,36 @@ async fn a_transaction_is_done_only_if_its_conditions_hold() {
     assert!(done(etcd.transact(next(right)).await.unwrap()) > made_at);
     assert_eq!(value(&etcd, "tip").await.as_deref(), Some("2"));
     assert_eq!(value(&etcd, "log/2").await.as_deref(), Some("b"));
-    let (version, has_leader) = etcd.status().await.unwrap();
-    assert!(version.starts_with("3.") && has_leader, "{version}");
+    let status = etcd.status().await.unwrap();
+    assert!(status.version.starts_with("3.") && status.has_leader, "{status:?}");
+    assert!(status.bytes_in_use > 0, "{status:?}");
 }
 
 #[tokio::test]
-async fn ranges_are_read_in_pages_and_followed_from_there() {
+async fn ranges_are_read_in_pages() {
     let Some(cluster) = Cluster::start(1).await else { return };
     let etcd = cluster.client();
     let changes = (0..100).map(|number| put(&format!("log/{number:03}"), "x")).collect();
     let all = Transaction { changes, ..Transaction::default() };
     done(etcd.transact(all).await.unwrap());
     let (mut from, mut seen) = (b"log/".to_vec(), 0);
-    let revision = loop {
+    loop {
         let page = etcd.page(&from, b"log0", 30).await.unwrap();
         seen += page.keys.len();
         let Some(last) = page.keys.last() else { panic!("an empty page") };
         from = [&last.key[..], &[0]].concat();
         if !page.more {
-            break page.revision;
+            break;
         }
-    };
-    assert_eq!(seen, 100);
-    let mut following = etcd.follow(b"log/", b"log0", revision + 1).await.unwrap();
-    for number in 100..120 {
-        let changes = vec![put(&format!("log/{number:03}"), "y"), put("tip", "z")];
-        done(etcd.transact(Transaction { changes, ..Transaction::default() }).await.unwrap());
     }
+    assert_eq!(seen, 100);
     let delete = Change::Delete { from: "log/000".into(), until: "log/050".into() };
     done(
         etcd.transact(Transaction { changes: vec![delete], ..Transaction::default() })
             .await
             .unwrap(),
     );
-    let mut next = 100;
-    while next < 120 {
-        for put in following.next().await.unwrap() {
-            assert_eq!(put.key, format!("log/{next:03}").into_bytes());
-            next += 1;
-        }
-    }
-    assert_eq!(etcd.page(b"log/", b"log0", 200).await.unwrap().keys.len(), 70);
-    // What was given up cannot be followed any more, and this is no "unknown".
-    let now = etcd.page(b"log/", b"log0", 1).await.unwrap().revision;
-    etcd.compact(now).await.unwrap();
-    let mut late = etcd.follow(b"log/", b"log0", revision).await.unwrap();
-    let refused = loop {
-        match late.next().await {
-            Ok(nothing) => assert_eq!(nothing, vec![]),
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(&refused, EtcdError::Refused { .. }), "{refused}");
+    assert_eq!(etcd.page(b"log/", b"log0", 200).await.unwrap().keys.len(), 50);
 }
 
 #[tokio::test]

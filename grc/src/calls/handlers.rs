@@ -7,7 +7,7 @@ use coalloc_net::authorization::Caller;
 use coalloc_net::convert::{plan_to_wire, refusal_to_wire, user_name, window_to_wire};
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
-use coalloc_net::{status, traces};
+use coalloc_net::{needs, status, traces};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_server::Coordinator as CoordinatorRpc;
 use coalloc_proto::v1::resolver_server::Resolver;
@@ -337,6 +337,7 @@ impl CoordinatorRpc for GrcService {
             coordinator: self.name.clone(),
             resource_managers,
             not_configured,
+            version: Some(needs::own_version(&[])),
             exchange_points: exchange_points.map(|vertex| vertex.name.to_string()).collect(),
             ledger_id,
         }))

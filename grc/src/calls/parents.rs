@@ -20,12 +20,14 @@ use coalloc_common::service_level;
 use coalloc_common::topology::FrameView;
 use coalloc_common::{InvalidField, Refusal, Time};
 use coalloc_net::authorization::Caller;
+use coalloc_net::needs::own_version;
 use coalloc_net::resource_manager::{AvailabilityQuery, Comparison, TransactionCall};
 use coalloc_net::{convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use coalloc_protocol::capability::Capability;
 use coalloc_protocol::conversation::{ParentReply, PlanJob, Planned};
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, MessageKind, ParentInput};
 use coalloc_protocol::message::{Answer, HoldOrder};
@@ -142,10 +144,14 @@ impl ParentService {
         &self,
         kind: MessageKind,
         word: &str,
+        epoch: u64,
         call: TransactionCall,
     ) -> Result<Option<v1::Refusal>, Status> {
         let (txn, by) = (call.txn.clone(), call.coordinator.clone());
-        let end = |token| CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token });
+        let end = |token| {
+            let end = ParentInput::End { txn, by, kind, epoch, token };
+            CoordinatorInput::Parent(end)
+        };
         let answer = answered(self.service.handle.call(&self.service.causer, end).await?)?;
         let answer = match answer {
             Answer::Refused(refusal) => {
@@ -212,6 +218,8 @@ impl ResourceManager for ParentService {
             coordinators_below: below,
             coordinators: self.config.coordinators.keys().map(ToString::to_string).collect(),
             started: Some(convert::time_to_wire(self.service.reconciler.began())),
+            // A child coordinator cannot book with one message.
+            version: Some(own_version(&[Capability::OneWay])),
         }))
     }
 
@@ -261,8 +269,12 @@ impl ResourceManager for ParentService {
         // If the caller goes away, the hold goes on in its own task.
         let (service, wanted) = (self.for_caller(&caller), order.clone());
         let (txn, by) = (order.txn.clone(), order.coordinator.clone());
-        let heard = ParentInput::OldestOpen { txn, by, number: wire.oldest_open };
-        service.service.handle.tell_from(service.service.causer.clone(), heard.into());
+        let (oldest_open, epoch) = (wire.oldest_open, wire.coordinator_epoch);
+        let preface = |token| ParentInput::Preface { txn, by, oldest_open, epoch, token }.into();
+        let heard = service.service.handle.call(&service.service.causer, preface).await?;
+        if let older @ Answer::OlderLeader { .. } = answered(heard)? {
+            return Err(call.rejection(&older));
+        }
         let task = tokio::spawn(async move { service.hold_whole(wanted).await });
         let unknown = |_| status::outcome_unknown("transaction", order.txn.as_str());
         let answer = task.await.map_err(unknown)??;
@@ -281,7 +293,9 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Commit, meant, txn, by)?;
-        let refused = self.for_caller(&caller).end(MessageKind::Commit, "booked", call).await?;
+        let epoch = wire.coordinator_epoch;
+        let refused =
+            self.for_caller(&caller).end(MessageKind::Commit, "booked", epoch, call).await?;
         Ok(Response::new(v1::CommitResponse { refused }))
     }
 
@@ -292,7 +306,9 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Abort, meant, txn, by)?;
-        let refused = self.for_caller(&caller).end(MessageKind::Abort, "aborted", call).await?;
+        let epoch = wire.coordinator_epoch;
+        let refused =
+            self.for_caller(&caller).end(MessageKind::Abort, "aborted", epoch, call).await?;
         Ok(Response::new(v1::AbortResponse { refused }))
     }
 
@@ -303,7 +319,9 @@ impl ResourceManager for ParentService {
         let (caller, wire) = (Caller::of_request(&request)?, request.get_ref());
         let (meant, txn, by) = (&wire.resource_manager, &wire.transaction, &wire.coordinator);
         let call = self.call(&caller, MessageKind::Release, meant, txn, by)?;
-        let refused = self.for_caller(&caller).end(MessageKind::Release, "released", call).await?;
+        let epoch = wire.coordinator_epoch;
+        let refused =
+            self.for_caller(&caller).end(MessageKind::Release, "released", epoch, call).await?;
         Ok(Response::new(v1::ReleaseResponse { refused }))
     }
 

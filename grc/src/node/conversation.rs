@@ -12,13 +12,16 @@ use std::collections::BTreeMap;
 use coalloc_common::{
     Reason, Refusal, ResourceId, ResourceKind, ResourceKinds, RmName, Segment, Topology, limits,
 };
-use coalloc_net::{metrics, status};
+use coalloc_net::{metrics, needs, status};
 use coalloc_protocol::Causer;
-use coalloc_protocol::conversation::{ConversationInput, Next, PlanJob, Planned, Subject};
+use coalloc_protocol::capability::Capability;
+use coalloc_protocol::conversation::{
+    ConversationInput, Next, PlanJob, PlanTarget, Planned, Subject,
+};
 use coalloc_protocol::coordinator::Candidate;
 use tonic::Status;
 
-use crate::availability::federation::Federation;
+use crate::availability::federation::{Federation, Snapshot};
 use crate::node::pauses::Pauses;
 use crate::node::shell::Handle;
 
@@ -88,9 +91,11 @@ where
                 plan_again(planner, &job).await
             }
         };
+        let snapshot = federation.snapshot();
         if let Ok(candidates) = &mut planned.outcome {
-            note_kinds(&federation.snapshot().topology, candidates);
+            note_kinds(&snapshot.topology, candidates);
         }
+        leave_out_unsupported(&snapshot, &job, &mut planned);
         let answer = loop {
             let (job, planned) = (job.clone(), planned.clone());
             let input = |token| {
@@ -129,6 +134,48 @@ fn note_kinds(topology: &Topology, candidates: &mut [Candidate]) {
             candidate.kinds.insert(rm.clone(), kinds);
         }
     }
+}
+
+/// Leaves out the candidates that the release of some RM would not carry out as they are meant. With none left, nothing is tried,
+/// and the refusal says why.
+fn leave_out_unsupported(snapshot: &Snapshot, job: &PlanJob, planned: &mut Planned) {
+    let Ok(candidates) = &mut planned.outcome else { return };
+    let mut refusal = None;
+    candidates.retain(|candidate| match unsupported(snapshot, job, candidate) {
+        None => true,
+        Some(found) => {
+            refusal.get_or_insert(found);
+            false
+        }
+    });
+    if candidates.is_empty()
+        && let Some(refusal) = refusal
+    {
+        planned.outcome = Err(refusal);
+    }
+}
+
+/// Why some RM would not carry out a candidate as it is meant; `None` if all would.
+fn unsupported(snapshot: &Snapshot, job: &PlanJob, candidate: &Candidate) -> Option<Refusal> {
+    let is_change = match &job.target {
+        PlanTarget::Change(_) => true,
+        PlanTarget::ParentHold(order) => order.replaces.is_some(),
+        PlanTarget::Request(_) | PlanTarget::Again(_) => false,
+    };
+    candidate.segments.keys().find_map(|rm| {
+        let (_, said) = snapshot.members.get(rm)?;
+        let version = needs::version_from_wire(said.version.as_ref());
+        let all = [
+            (candidate.one_way, Capability::OneWay),
+            (candidate.servers.contains_key(rm), Capability::Servers),
+            (is_change, Capability::Replaces),
+            (is_change, Capability::KeepsOld),
+        ];
+        let (_, lacking) =
+            all.into_iter().find(|(needed, what)| *needed && !version.knows(*what))?;
+        let text = format!("it is {version}, which does not know {}", lacking.noun());
+        Some(Refusal::new(Reason::Unsupported, text).at(rm))
+    })
 }
 
 /// Plans again for a reservation that has had an attempt already. A failure becomes a refusal, which is an outcome.

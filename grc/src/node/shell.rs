@@ -10,6 +10,7 @@ use coalloc_ledger::{Ledger, SqliteLedger};
 use coalloc_net::convert;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::machine::Host;
+use coalloc_net::needs;
 use coalloc_net::node;
 use coalloc_net::resource_manager::Resolvers;
 use coalloc_net::shared_ledger::Election;
@@ -231,7 +232,9 @@ async fn send(
     let Sender { coordinator, epoch: coordinator_epoch } = sender;
     let refused = match message {
         Message::Hold(order) => {
-            let request = timed(convert::hold_to_wire(&rm, &order, oldest_open, coordinator_epoch));
+            let hold = convert::hold_to_wire(&rm, &order, oldest_open, coordinator_epoch);
+            let mut request = timed(hold);
+            needs::say(&order.needs(), request.metadata_mut());
             let answer = client.hold(request).await.map(tonic::Response::into_inner);
             // This comes before the core gets the answer, so that planning again already uses these facts.
             if let Ok(v1::HoldResponse { fresh: Some(facts), .. }) = &answer {

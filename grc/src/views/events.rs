@@ -163,9 +163,9 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Superseded { reservation, .. }
         | CoordinatorRecord::Concluded { reservation, .. } => Subject::Reservation(reservation),
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
-        CoordinatorRecord::Forgotten { .. } | CoordinatorRecord::LeaderElected { .. } => {
-            Subject::Nothing
-        }
+        CoordinatorRecord::Forgotten { .. }
+        | CoordinatorRecord::LeaderElected { .. }
+        | CoordinatorRecord::ParentLeaderChanged { .. } => Subject::Nothing,
         // A tombstone has no transaction of this coordinator, so it makes no event.
         CoordinatorRecord::ParentTombstone { txn, .. }
         | CoordinatorRecord::Prepared { txn, .. }
@@ -322,6 +322,9 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
         }
         CoordinatorRecord::LeaderElected { member, at, .. } => {
             Change::over(format!("{member} leads"), *at)
+        }
+        CoordinatorRecord::ParentLeaderChanged { ledger, at, .. } => {
+            Change::over(format!("another process leads {ledger}"), *at)
         }
         CoordinatorRecord::Forgotten { at, .. } => Change::over("forgotten".into(), *at),
         CoordinatorRecord::Finished { txn, state, version, at } => {

@@ -34,4 +34,5 @@ pub(super) static WORDS: &[&str] = &[
     "parts", "attempt", "forgotten", "oldest_open", "replaced_by", "ledger", "number",
     "retention_ended", "at_rest_since", "reservations", "tombstones",
     "leader_elected", "leader_changed", "epoch", "member", "leader",
+    "parent_leader_changed", "parent_leader", "unsupported",
 ];

@@ -2,6 +2,8 @@
 
 use coalloc_etcd::EtcdError;
 
+use crate::identity::{FORMAT_VERSION, PROGRAM};
+
 /// Why a shared log cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedLogError {
@@ -28,6 +30,19 @@ pub enum SharedLogError {
         prefix: String,
         /// Its reason.
         source: EtcdError,
+    },
+    /// The log has records of a later release. Nothing was changed.
+    #[error(
+        "{prefix} has format {found}, written by {by}, but this program ({PROGRAM}) reads only formats up to {FORMAT_VERSION}: \
+         upgrade this member, too"
+    )]
+    NewerFormat {
+        /// The log.
+        prefix: String,
+        /// Its format.
+        found: i64,
+        /// The program that has brought it to this format.
+        by: String,
     },
     /// The store has something else than a log of this kind.
     #[error("{prefix} is damaged, or is not the log of this ledger: {why}")]

@@ -44,6 +44,10 @@ impl Store for EtcdStore {
         self.runtime.block_on(self.etcd.page(from, until, limit))
     }
 
+    fn bytes_in_use(&mut self) -> Result<u64, EtcdError> {
+        self.runtime.block_on(self.etcd.status()).map(|status| status.bytes_in_use)
+    }
+
     fn wait(&mut self, failures: u32) -> bool {
         let begun = match self.failing_since {
             Some(since) if failures > 1 => since,

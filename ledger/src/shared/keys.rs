@@ -15,6 +15,10 @@ impl Keys {
         self.of("id")
     }
 
+    pub(super) fn format(&self) -> Vec<u8> {
+        self.of("format")
+    }
+
     pub(super) fn leader(&self) -> Vec<u8> {
         self.of("leader")
     }

@@ -174,7 +174,11 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.copy.append_bodies(bodies.clone())?;
         for (sequence, body) in (first..).zip(&bodies) {
             let mut replay = |sequence, record| fold.replay(sequence, record);
-            replay::decoded(&path, sequence, body.as_body(), &mut replay)?;
+            if let Err(error) = replay::decoded(&path, sequence, body.as_body(), &mut replay) {
+                // A later release may have led meanwhile, whose records this one does not know.
+                self.log.check_format()?;
+                return Err(error);
+            }
         }
         Ok(bodies.len())
     }
@@ -195,6 +199,14 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.log.lead(process, lease)
     }
 
+    /// Brings the log to the format of this release, see [`SharedLog::raise_format`].
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when this member does not lead any more, or the store does not answer.
+    pub fn raise_format(&mut self) -> Result<(), SharedLogError> {
+        self.log.raise_format()
+    }
+
     /// The epoch in which this member leads.
     #[must_use]
     pub const fn epoch(&self) -> Option<i64> {
@@ -207,7 +219,13 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.log.say_seen(&self.membership.member, last)?;
         let seen = self.log.seen_by_all(&self.membership.members)?;
         self.said = last;
-        let old = seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX));
+        // A full store would refuse the next append, whereas a member that is behind can begin with another one's copy. Who may not
+        // ask how full it is goes on without knowing.
+        let old = if self.log.store_bytes().is_ok_and(|bytes| bytes > limits::SHARED_STORE_BYTES_MAX) {
+            last
+        } else {
+            seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX))
+        };
         if old > self.trimmed {
             self.log.trim(old)?;
             self.trimmed = old;
@@ -225,6 +243,11 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
 impl<R: Serialize + DeserializeOwned, S: Store> Log for SharedLedger<R, S> {
     type Record = R;
     type Error = LedgerError;
+
+    fn is_replaced(error: &LedgerError) -> bool {
+        use SharedLogError::{NotLeading, Unknown};
+        matches!(error, LedgerError::Shared(NotLeading { .. } | Unknown { .. }))
+    }
 
     fn append_caused(&mut self, records: &[CausedRecord<'_, R>]) -> Result<(), LedgerError> {
         let bodies = self.copy.bodies(records)?;

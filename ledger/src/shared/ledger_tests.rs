@@ -2,11 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use coalloc_common::limits;
+use coalloc_etcd::{Change, Transaction};
 use coalloc_protocol::{ChangedPart, Log as _, ReplayError};
 use tempfile::TempDir;
 
 use super::error::SharedLogError;
 use super::ledger::{Membership, SharedLedger, share, unshare};
+use super::store::Store as _;
 use super::twin::EtcdTwin;
 use crate::backup::back_up;
 use crate::error::LedgerError;
@@ -166,6 +169,42 @@ fn what_all_have_is_given_up_and_who_was_away_for_long_is_told_what_to_do() {
     lead(&world, &mut a, &mut of_a, "a2", 7, 3);
     follow(&mut b, &mut of_b);
     assert_eq!(of_b, of_a);
+}
+
+#[test]
+fn a_full_store_keeps_nothing_for_members_that_are_away() {
+    let mut world = World::new();
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    lead(&world, &mut a, &mut of_a, "a1", 1, 2_100);
+    world.store.fill(limits::SHARED_STORE_BYTES_MAX);
+    snapshot(&mut a, of_a);
+    assert_eq!(world.keys("/log/"), 0);
+    let error = b.follow(&mut of_b).unwrap_err();
+    assert!(matches!(error, LedgerError::Shared(SharedLogError::Trimmed { .. })), "{error}");
+}
+
+#[test]
+fn a_member_of_an_earlier_release_is_told_that_it_is_one() {
+    let mut world = World::new();
+    let (mut a, mut of_a) = world.open("a").unwrap();
+    let (mut b, mut of_b) = world.open("b").unwrap();
+    lead(&world, &mut a, &mut of_a, "a1", 1, 3);
+    a.raise_format().unwrap();
+    follow(&mut b, &mut of_b);
+    drop(b);
+    let (b, _) = world.open("b").unwrap();
+    drop(b);
+    let (key, value) = (b"coalloc/grc/format".to_vec(), b"9 coalloc 9.1".to_vec());
+    let later = Transaction {
+        changes: vec![Change::Put { key, value, lease: None }],
+        ..Transaction::default()
+    };
+    world.store.observer().transact(&later).unwrap();
+    a.raise_format().unwrap();
+    let error = world.open("b").unwrap_err();
+    assert!(matches!(&error, LedgerError::Shared(SharedLogError::NewerFormat { found: 9, .. })));
+    assert!(error.to_string().contains("written by coalloc 9.1"), "{error}");
 }
 
 #[test]

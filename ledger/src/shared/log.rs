@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::store::Store;
 use crate::body::OwnedBody;
 use crate::chain::{Chain, Hash};
-use crate::identity::Identity;
+use crate::identity::{FORMAT_VERSION, Identity, PROGRAM};
 
 /// Longest value: etcd takes requests of 1.5 MiB, and the rest of the transaction must fit, too.
 const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -114,7 +114,43 @@ impl<S: Store> SharedLog<S> {
         let id = SharedLogId::decode(&known.value);
         log.id = id.ok_or_else(|| log.damaged("its id is not understood".to_owned()))?;
         log.tip = beginning(&log.id.chain);
+        log.check_format()?;
         Ok(log)
+    }
+
+    /// Checks that this release reads what is in the log.
+    ///
+    /// # Errors
+    /// [`SharedLogError::NewerFormat`] when a later release has led; or the store does not answer.
+    pub fn check_format(&mut self) -> Result<(), SharedLogError> {
+        let Some((found, by)) = self.format(&mut 0)? else { return Ok(()) };
+        if found <= FORMAT_VERSION {
+            return Ok(());
+        }
+        Err(SharedLogError::NewerFormat { prefix: self.prefix.clone(), found, by })
+    }
+
+    /// Brings the log to the format of this release, whose member leads. Call this before the first append.
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when this member does not lead any more, or the store does not answer.
+    pub fn raise_format(&mut self) -> Result<(), SharedLogError> {
+        let mut tries = 0;
+        if self.format(&mut tries)?.is_some_and(|(found, _)| found >= FORMAT_VERSION) {
+            return Ok(());
+        }
+        let epoch = self.epoch.ok_or_else(|| self.not_leading("it was not elected".to_owned()))?;
+        let value = format!("{FORMAT_VERSION} {PROGRAM}").into_bytes();
+        self.write_as_leader(self.keys.format(), &value, epoch, &mut tries)
+    }
+
+    /// The format of the log, and the program that has brought it there; `None` if that was before format 3.
+    fn format(&mut self, tries: &mut u32) -> Result<Option<(i64, String)>, SharedLogError> {
+        let Some(known) = self.get(&self.keys.format(), tries)? else { return Ok(None) };
+        let text = String::from_utf8_lossy(&known.value).into_owned();
+        let parsed = text.split_once(' ').and_then(|(format, by)| Some((format.parse().ok()?, by)));
+        let (format, by) = parsed.ok_or_else(|| self.damaged(format!("its format is {text:?}")))?;
+        Ok(Some((format, by.to_owned())))
     }
 
     /// Makes a log of a new ledger.
@@ -455,7 +491,8 @@ impl<S: Store> SharedLog<S> {
         } else {
             let mut chunks = 0;
             for chunk in bytes.chunks(VALUE_BYTES_MAX) {
-                self.write_chunk(self.keys.chunk(first, epoch, chunks), chunk, epoch, tries)?;
+                let key = self.keys.chunk(first, epoch, chunks);
+                self.write_as_leader(key, chunk, epoch, tries)?;
                 chunks += 1;
             }
             BatchValue::Chunked { epoch, chunks }
@@ -464,17 +501,17 @@ impl<S: Store> SharedLog<S> {
         Ok(minicbor::to_vec(value).unwrap_or_default())
     }
 
-    /// Writes one part. It may be written twice.
-    fn write_chunk(
+    /// Writes a key if this member leads. It may be written twice.
+    fn write_as_leader(
         &mut self,
         key: Vec<u8>,
-        chunk: &[u8],
+        value: &[u8],
         epoch: i64,
         tries: &mut u32,
     ) -> Result<(), SharedLogError> {
         let transaction = Transaction {
             conditions: vec![Condition::MadeAt { key: self.keys.leader(), revision: epoch }],
-            changes: vec![Change::Put { key, value: chunk.to_owned(), lease: None }],
+            changes: vec![Change::Put { key, value: value.to_owned(), lease: None }],
             otherwise: Vec::new(),
         };
         loop {
@@ -525,6 +562,14 @@ impl<S: Store> SharedLog<S> {
             least = least.min(text.and_then(|text| text.parse().ok()).unwrap_or(0));
         }
         Ok(if members.is_empty() { 0 } else { least })
+    }
+
+    /// How many bytes the store has in use, whoever uses them.
+    ///
+    /// # Errors
+    /// [`SharedLogError`] when the store does not answer.
+    pub fn store_bytes(&mut self) -> Result<u64, SharedLogError> {
+        self.store.bytes_in_use().map_err(|source| self.unusable(source))
     }
 
     /// Gives up the records up to this one, and the rest of its batch.

@@ -22,6 +22,12 @@ pub trait Store {
     /// [`EtcdError`] when the store does not answer.
     fn page(&mut self, from: &[u8], until: &[u8], limit: u32) -> Result<Page, EtcdError>;
 
+    /// How many bytes it has in use, of those that it may use.
+    ///
+    /// # Errors
+    /// [`EtcdError`] when the store does not answer.
+    fn bytes_in_use(&mut self) -> Result<u64, EtcdError>;
+
     /// Waits before a call is made again, after so many calls in a row that had no answer. Returns whether it should be made
     /// again: `false` when this has taken too long.
     fn wait(&mut self, failures: u32) -> bool;

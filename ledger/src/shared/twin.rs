@@ -20,6 +20,8 @@ struct Shared {
     late: Vec<Transaction>,
     /// Of a thousand calls, so many go wrong.
     faults: u32,
+    /// What others have in the store.
+    bytes_of_others: u64,
     /// A planted bug: no condition is looked at.
     compares_nothing: bool,
 }
@@ -111,6 +113,11 @@ impl EtcdTwin {
         shared.keys.remove(key);
     }
 
+    /// Others fill the store with so many bytes.
+    pub fn fill(&self, bytes: u64) {
+        self.shared().bytes_of_others = bytes;
+    }
+
     /// All keys.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
@@ -169,7 +176,16 @@ impl Store for EtcdTwin {
         let mut keys: Vec<KeyValue> = range.map(|(_, known)| known.clone()).collect();
         let more = keys.len() > limit as usize;
         keys.truncate(limit as usize);
-        Ok(Page { keys, more, revision: shared.revision })
+        Ok(Page { keys, more })
+    }
+
+    fn bytes_in_use(&mut self) -> Result<u64, EtcdError> {
+        if self.begin() {
+            return Err(silent());
+        }
+        let shared = self.shared();
+        let bytes = |known: &KeyValue| (known.key.len() + known.value.len()) as u64;
+        Ok(shared.bytes_of_others + shared.keys.values().map(bytes).sum::<u64>())
     }
 
     fn wait(&mut self, failures: u32) -> bool {

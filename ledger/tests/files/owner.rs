@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use coalloc_common::{BootTime, Now, Time, limits};
 use coalloc_ledger::{
-    AppendFault, CoreFold, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, spawn,
+    AppendFault, CoreFold, MemoryLedger, Owner, OwnerThread, PostError, SimulatedDisk, TurnError,
+    spawn,
 };
 use coalloc_protocol::{Causer, ChangedPart, Core, Log, ReplayError, Snapshot, Unsynced};
 
@@ -155,7 +156,7 @@ fn watch(log: impl Log<Record = u64> + Send + 'static) -> Watched {
         boot: BootTime::from_us(hand.load(Ordering::SeqCst)),
     };
     let on_effect = move |said| effect.send(said).unwrap();
-    let on_failure = move |text| failure.send(text).unwrap();
+    let on_failure = move |error: TurnError| failure.send(error.to_string()).unwrap();
     let (owner, thread) = spawn("sum", Sum::default(), log, clock, on_effect, on_failure).unwrap();
     Watched { owner, thread, effects, failures, boot }
 }
@@ -354,7 +355,7 @@ fn nobody_has_to_post_for_a_tick_to_come() {
     let boot = move || BootTime::from_us(begin.elapsed().as_micros() as i64);
     let clock = move || Now { wall: Time::from_us(0), boot: boot() };
     let on_effect = move |effect| said.send(effect).unwrap();
-    let on_failure = |text| panic!("{text}");
+    let on_failure = |error| panic!("{error}");
     let disk = SimulatedDisk::new("sum");
     let log = MemoryLedger::<u64>::open(&disk, |_, _| Ok(())).unwrap();
     let core = Sum::default();

@@ -88,7 +88,7 @@ impl Observed for CoordinatorRecord {
             | Self::ReplacedForParent { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
-            Self::LeaderElected { .. } => {}
+            Self::LeaderElected { .. } | Self::ParentLeaderChanged { .. } => {}
             Self::Forgotten { reservations, .. } => {
                 grc.forgotten.inc_by(reservations.len() as u64);
             }
@@ -186,6 +186,7 @@ impl Observed for CoordinatorRecord {
             | Self::DisownEnded { .. }
             | Self::Differs { .. }
             | Self::LeaderElected { .. }
+            | Self::ParentLeaderChanged { .. }
             | Self::Forgotten { .. } => {}
             Self::RetentionEnded { txn, .. } => traces::synced_of(txn, "retention_ended", sync),
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),

@@ -119,6 +119,7 @@ impl Coordinator {
             | CoordinatorRecord::Differs { .. }
             | CoordinatorRecord::Reported { .. }
             | CoordinatorRecord::LeaderElected { .. }
+            | CoordinatorRecord::ParentLeaderChanged { .. }
             | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::ParentTombstone { .. } => (None, None),
         };

@@ -159,14 +159,16 @@ fn what_a_parent_has_done_with_is_forgotten_and_stays_refused() {
         servers: None,
     };
     let hold = |bench: &mut Bench, id: &str, number: u64, now: Now| {
-        let heard = ParentInput::OldestOpen { txn: txn(id), by: top.clone(), number };
-        assert_eq!(bench.step(heard.into(), now), []);
+        let (txn, by, token) = (txn(id), top.clone(), Token::new(OTHER));
+        let preface = ParentInput::Preface { txn, by, oldest_open: number, epoch: 0, token };
+        let done = Reply::ParentEnd(token, ParentReply::Answered(Answer::Done));
+        assert_eq!(replies(&bench.step(preface.into(), now)), [done]);
         let opening = Opening::ParentHold(order(id), Token::new(USER));
         bench.step(ConversationInput::Open(opening).into(), now)
     };
     let end = |bench: &mut Bench, id: &str, kind: MessageKind, now: Now| {
         let (by, token) = (top.clone(), Token::new(OTHER));
-        bench.step(ParentInput::End { txn: txn(id), by, kind, token }.into(), now)
+        bench.step(ParentInput::End { txn: txn(id), by, kind, epoch: 0, token }.into(), now)
     };
     // The first attempt is refused here, and the second one ends before its Hold arrives.
     let _ = hold(&mut bench, "top-t-1/1", 1, at(0));

@@ -104,17 +104,24 @@ pub enum ParentInput {
         by: CoordinatorName,
         /// Which message it is: any kind but Hold.
         kind: MessageKind,
+        /// The epoch in which the sending process leads; 0 if the parent's ledger was never shared.
+        epoch: u64,
         /// The caller that waits for the answer.
         token: Token<ParentReply>,
     },
-    /// What a parent says with a Hold. Passed in before the Hold itself.
-    OldestOpen {
+    /// What a parent says of itself with a Hold. Passed in before the Hold itself, which follows only if the answer is
+    /// [`Answer::Done`](super::Answer::Done).
+    Preface {
         /// The parent's transaction of the Hold.
         txn: TransactionId,
         /// The parent.
         by: CoordinatorName,
         /// All of its attempts with lower numbers are at rest; 0 if it does not say.
-        number: u64,
+        oldest_open: u64,
+        /// The epoch in which the sending process leads; 0 if the parent's ledger was never shared.
+        epoch: u64,
+        /// The caller that waits for the answer.
+        token: Token<ParentReply>,
     },
     /// The outcome of a [`CoordinatorEffect::AskParent`].
     Resolved {

@@ -20,6 +20,7 @@
 //!
 //! A hold that replaces a booking is a reservation of its own, see [`parent_change`](super::parent_change).
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use coalloc_common::planted::{self, Bug};
@@ -38,6 +39,7 @@ use super::waiting::ParentWaiter;
 use super::{Coordinator, CoordinatorEffect, ParentInput, Reply, StepOutput};
 use crate::conversation::{Caller, HoldToken, Next, ParentReply, PlanJob, PlanTarget};
 use crate::core::ReplayError;
+use crate::leader_epochs::LeaderEpochs;
 use crate::message::{Answer, Decision, HoldOrder, MessageKind, Resolution, Token};
 use crate::participant::ask_by;
 use crate::participant::refused::{self, OrderDigest};
@@ -86,6 +88,8 @@ pub(super) struct ParentHolds {
     pub(super) entries: TrackedMap<TransactionId, ParentEntry>,
     /// For each reservation that a parent has booked here: the reservation that last tried to replace it.
     pub(super) replacing: TrackedMap<ReservationId, ReservationId>,
+    /// Which of a parent's processes are obeyed.
+    pub(super) leader_epochs: LeaderEpochs,
 }
 
 impl Coordinator {
@@ -123,12 +127,46 @@ impl Coordinator {
 
     pub(super) fn parent_input(&mut self, input: ParentInput, now: Now, out: &mut StepOutput) {
         match input {
-            ParentInput::End { txn, by, kind, token } => {
-                self.parent_end(&txn, by, kind, token, now, out)
+            ParentInput::End { txn, by, kind, epoch, token } => {
+                match self.hear_epoch(&txn, &by, epoch, now, out) {
+                    Some(older) => out.effects.push(ParentWaiter::End(token).answer(older)),
+                    None => self.parent_end(&txn, by, kind, token, now, out),
+                }
             }
-            ParentInput::OldestOpen { txn, by, number } => self.hear_oldest_open(&txn, &by, number),
+            ParentInput::Preface { txn, by, oldest_open, epoch, token } => {
+                let older = self.hear_epoch(&txn, &by, epoch, now, out);
+                if older.is_none() {
+                    self.hear_oldest_open(&txn, &by, oldest_open);
+                }
+                let answer = older.unwrap_or(Answer::Done);
+                out.effects.push(ParentWaiter::End(token).answer(answer));
+            }
             ParentInput::Resolved { txn, resolution } => {
                 self.parent_resolved(&txn, resolution, now, out)
+            }
+        }
+    }
+
+    /// Hears in which epoch a parent's process leads. If another process was elected since, its messages are not carried out,
+    /// and this is the answer. As at a participant, strangers and foreign ids leave no record; they are denied later.
+    fn hear_epoch(
+        &mut self,
+        txn: &TransactionId,
+        by: &CoordinatorName,
+        epoch: u64,
+        now: Now,
+        out: &mut StepOutput,
+    ) -> Option<Answer> {
+        let is_own = txn.is_of(by) && self.parents.config.coordinators.contains(by);
+        let ledger = txn.counted().map(|(ledger, _)| ledger.to_owned()).filter(|_| is_own)?;
+        match self.parents.leader_epochs.compare(&ledger, epoch) {
+            Ordering::Less => {
+                Some(Answer::OlderLeader { epoch: self.parents.leader_epochs.of(&ledger) })
+            }
+            Ordering::Equal => None,
+            Ordering::Greater => {
+                self.record(CoordinatorRecord::ParentLeaderChanged { ledger, epoch, at: now }, out);
+                None
             }
         }
     }

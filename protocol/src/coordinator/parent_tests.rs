@@ -3,6 +3,7 @@
 
 mod changes;
 mod giving_up;
+mod leaders;
 mod refused;
 
 use coalloc_common::{Time, UserName, limits};
@@ -93,7 +94,7 @@ impl Bench {
         now: Now,
     ) -> Vec<CoordinatorEffect> {
         let by = CoordinatorName::composed(by);
-        let upper = ParentInput::End { txn: txn(id), by, kind, token: Token::new(OTHER) };
+        let upper = ParentInput::End { txn: txn(id), by, kind, epoch: 0, token: Token::new(OTHER) };
         self.step(CoordinatorInput::Parent(upper), now)
     }
 

@@ -348,6 +348,15 @@ pub enum CoordinatorRecord {
         /// When it was elected.
         at: Now,
     },
+    /// Another process leads those that share a parent's ledger. Messages of earlier ones are not carried out any more.
+    ParentLeaderChanged {
+        /// The parent's ledger, as `<coordinator>-<tag>`.
+        ledger: String,
+        /// The epoch in which the process leads.
+        epoch: u64,
+        /// When its first message arrived.
+        at: Now,
+    },
     /// What has ended for good is forgotten, see [`forgetting`](super::forgetting).
     Forgotten {
         /// By ledger of a parent coordinator: all of its attempts with lower numbers are at rest.
@@ -414,6 +423,7 @@ impl CoordinatorRecord {
             | Self::GaveUp { at, .. }
             | Self::RetentionEnded { at, .. }
             | Self::LeaderElected { at, .. }
+            | Self::ParentLeaderChanged { at, .. }
             | Self::Forgotten { at, .. }
             | Self::Concluded { at, .. } => *at,
         }
@@ -444,6 +454,7 @@ impl CoordinatorRecord {
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. }
             | Self::LeaderElected { .. }
+            | Self::ParentLeaderChanged { .. }
             | Self::Forgotten { .. }
             | Self::Disowned { .. }
             | Self::Differs { .. } => None,
@@ -519,6 +530,7 @@ impl Coordinator {
             | CoordinatorRecord::ReplacedForParent { .. }
             | CoordinatorRecord::Superseded { .. }
             | CoordinatorRecord::LeaderElected { .. }
+            | CoordinatorRecord::ParentLeaderChanged { .. }
             | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::Disowned { .. }
             | CoordinatorRecord::Mixed { .. } => {}

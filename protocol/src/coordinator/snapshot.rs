@@ -76,6 +76,11 @@ enum Part {
         ledger: String,
         number: u64,
     },
+    /// The epoch in which a process of a parent leads those that share the parent's ledger.
+    ParentLeader {
+        ledger: String,
+        epoch: u64,
+    },
     /// The epoch of the last election of a leader.
     Epoch {
         epoch: u64,
@@ -111,6 +116,7 @@ impl Snapshot for Coordinator {
             + self.mendings.open.changed()
             + self.parents.entries.changed()
             + self.parents.replacing.changed()
+            + self.parents.leader_epochs.on_record.changed()
             + self.disowning.all.changed()
             + self.promises.differing.changed()
             + self.forgetting.oldest_open.on_record.changed()
@@ -167,6 +173,12 @@ impl Snapshot for Coordinator {
         );
         take(
             &mut all,
+            &mut self.parents.leader_epochs.on_record,
+            |ledger| format!("parent leader {ledger}"),
+            |ledger, epoch| Part::ParentLeader { ledger, epoch: *epoch },
+        );
+        take(
+            &mut all,
             &mut self.disowning.all,
             |(rm, txn)| format!("disowning {rm} {txn}"),
             |(rm, txn), _| Part::Disowning { rm, txn },
@@ -217,6 +229,9 @@ impl Snapshot for Coordinator {
             }
             Part::Parent { txn, entry } => self.parents.entries.restore(txn, *entry).is_none(),
             Part::Replacing { old, new } => self.parents.replacing.restore(old, new).is_none(),
+            Part::ParentLeader { ledger, epoch } => {
+                self.parents.leader_epochs.on_record.restore(ledger, epoch).is_none()
+            }
             Part::Disowning { rm, txn } => self.disowning.restore((rm, txn)),
             Part::Forgotten { reservations, attempts } => {
                 let is_new = self.forgetting.count == ForgottenCount::default();

@@ -10,7 +10,7 @@ use coalloc_common::{CoordinatorName, Now, Reason, Refusal, TransactionId};
 
 use super::record::{ParticipantRecord, TransactionEnd};
 use super::{Entry, Participant, ParticipantInput, Phase, Step, nothing, reply};
-use crate::core::{Core as _, ReplayError};
+use crate::core::Core as _;
 use crate::durable::Unsynced;
 use crate::message::{Answer, Cause, Decision, Resolution, Token};
 
@@ -204,19 +204,6 @@ impl Participant {
                 self.step(input, now).after(record)
             }
         }
-    }
-
-    pub(super) fn fold_leader_changed(
-        &mut self,
-        ledger: &str,
-        epoch: u64,
-    ) -> Result<(), ReplayError> {
-        if self.leader_epochs.compare(ledger, epoch) != Ordering::Greater {
-            let known = self.leader_epochs.of(ledger);
-            return Err(ReplayError(format!("epoch {epoch} of {ledger} follows epoch {known}")));
-        }
-        self.leader_epochs.on_record.insert(ledger.to_owned(), epoch);
-        Ok(())
     }
 
     fn gate(&self, txn: &TransactionId, by: &CoordinatorName) -> Gate<'_> {

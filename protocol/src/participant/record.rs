@@ -203,7 +203,7 @@ impl Participant {
                 self.fold_ended(txn, coordinator, *ending)
             }
             ParticipantRecord::LeaderChanged { ledger, epoch, .. } => {
-                self.fold_leader_changed(ledger, *epoch)
+                self.leader_epochs.fold_changed(ledger, *epoch)
             }
             ParticipantRecord::Forgotten { oldest_open, transactions, .. } => {
                 self.fold_forgotten(oldest_open, transactions)

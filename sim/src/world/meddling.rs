@@ -71,7 +71,13 @@ impl World {
                     }
                     _ => {
                         let token = Token::new(number);
-                        CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+                        CoordinatorInput::Parent(ParentInput::End {
+                            txn,
+                            by,
+                            kind,
+                            epoch: 0,
+                            token,
+                        })
                     }
                 });
             }

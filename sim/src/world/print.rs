@@ -144,6 +144,9 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::LeaderElected { epoch, member, .. } => {
             format!("{member} leads in epoch {epoch}")
         }
+        CoordinatorRecord::ParentLeaderChanged { ledger, epoch, .. } => {
+            format!("{ledger} is led in epoch {epoch}")
+        }
         CoordinatorRecord::Forgotten { reservations, tombstones, .. } => {
             let all = reservations.iter().map(ToString::to_string);
             let all: Vec<String> = all.chain(tombstones.iter().map(ToString::to_string)).collect();

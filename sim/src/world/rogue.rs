@@ -293,7 +293,7 @@ impl World {
             }
             ForgedContent::ToRm(message) => {
                 let (kind, token) = (message.kind(), Token::new(number));
-                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, epoch: 0, token })
             }
             ForgedContent::Resolve(rm) => {
                 CoordinatorInput::Resolve { txn, rm, token: Token::new(number) }

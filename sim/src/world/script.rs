@@ -75,6 +75,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Settled { .. } => "settled",
         CoordinatorRecord::RetentionEnded { .. } => "retention ended",
         CoordinatorRecord::LeaderElected { .. } => "leader elected",
+        CoordinatorRecord::ParentLeaderChanged { .. } => "leader changed",
         CoordinatorRecord::Forgotten { .. } => "forgotten",
         CoordinatorRecord::Disowned { .. } => "disowned",
         CoordinatorRecord::DisownEnded { .. } => "disown ended",

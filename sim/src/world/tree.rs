@@ -62,8 +62,11 @@ impl World {
         self.waiters.insert(token, Waiter::Parent { call });
         if matches!(message, Message::Hold(_)) {
             let (txn, by) = (txn.clone(), by.clone());
-            let heard = ParentInput::OldestOpen { txn, by, number };
-            self.grcs[grc].post(CoordinatorInput::Parent(heard));
+            let token = self.fresh();
+            self.waiters.insert(token, Waiter::Preface);
+            let token = Token::new(token);
+            let preface = ParentInput::Preface { txn, by, oldest_open: number, epoch: 0, token };
+            self.grcs[grc].post(CoordinatorInput::Parent(preface));
         }
         self.grcs[grc].post(match message {
             Message::Hold(order) => {
@@ -71,7 +74,7 @@ impl World {
             }
             _ => {
                 let token = Token::new(token);
-                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, epoch: 0, token })
             }
         });
         self.begin(Address::Grc(grc))
@@ -86,6 +89,7 @@ impl World {
     ) -> Result<(), String> {
         let call = match waiter {
             Waiter::Parent { call } => *call,
+            Waiter::Preface if reply == ParentReply::Answered(Answer::Done) => return Ok(()),
             Waiter::Meddler { .. } if reply == ParentReply::Answered(Answer::Denied) => {
                 return Ok(());
             }

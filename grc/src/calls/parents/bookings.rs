@@ -155,6 +155,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::GaveUp { .. }
         | CoordinatorRecord::RetentionEnded { .. }
         | CoordinatorRecord::LeaderElected { .. }
+        | CoordinatorRecord::ParentLeaderChanged { .. }
         | CoordinatorRecord::Forgotten { .. }
         | CoordinatorRecord::ParentTombstone { .. } => None,
     }

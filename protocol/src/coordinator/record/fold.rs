@@ -112,6 +112,9 @@ impl Coordinator {
             }
             CoordinatorRecord::RetentionEnded { txn, .. } => self.fold_retention_ended(txn),
             CoordinatorRecord::LeaderElected { epoch, .. } => self.fold_leader_elected(*epoch),
+            CoordinatorRecord::ParentLeaderChanged { ledger, epoch, .. } => {
+                self.parents.leader_epochs.fold_changed(ledger, *epoch)
+            }
             CoordinatorRecord::Forgotten { oldest_open, reservations, tombstones, .. } => {
                 self.fold_forgotten(oldest_open, reservations, tombstones)
             }

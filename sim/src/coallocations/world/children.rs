@@ -62,7 +62,7 @@ impl World<'_> {
             }
             None => {
                 let token = self.token(asker);
-                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token })
+                CoordinatorInput::Parent(ParentInput::End { txn, by, kind, epoch: 0, token })
             }
         };
         self.step_grc(lower, input)

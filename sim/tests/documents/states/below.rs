@@ -31,7 +31,7 @@ fn hold(amount: u64) -> CoordinatorInput {
 
 fn end(kind: MessageKind) -> CoordinatorInput {
     let (txn, by) = (TransactionId::composed(TXN), CoordinatorName::composed("grc"));
-    CoordinatorInput::Parent(ParentInput::End { txn, by, kind, token: Token::new(60) })
+    CoordinatorInput::Parent(ParentInput::End { txn, by, kind, epoch: 0, token: Token::new(60) })
 }
 
 fn answered(resolution: Resolution) -> CoordinatorInput {
