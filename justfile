@@ -22,6 +22,10 @@ check:
 demo *FLAGS:
     cargo run --release -- demo {{FLAGS}}
 
+# Daemons of the previous release together with those of this one.
+test-releases:
+    COALLOC_PREVIOUS="$(.ci/previous)" cargo test -p coalloc --test federation releases
+
 # Tests of the HiGHS backend (needs cmake, a C++ compiler and libclang).
 test-highs:
     cargo test -p coalloc-plan --features highs

@@ -36,6 +36,7 @@ mod part_windows;
 mod races;
 mod reconcile;
 mod refusals;
+mod releases;
 mod server_faults;
 mod servers;
 mod serving;

@@ -38,6 +38,8 @@ pub(crate) enum Slander {
     InAnswers(String),
     /// Every call fails with these words.
     InErrors(String),
+    /// Its release is one that knows nothing of what not every release knows.
+    OfItsRelease,
 }
 
 type Stop = (Point, oneshot::Sender<Then>);
@@ -101,7 +103,7 @@ impl Middle {
     /// What the RM is to say, unless every call is to fail.
     fn said(&self) -> Result<Option<String>, Status> {
         match self.slander.lock().unwrap().clone() {
-            Slander::Nothing => Ok(None),
+            Slander::Nothing | Slander::OfItsRelease => Ok(None),
             Slander::InAnswers(text) => Ok(Some(text)),
             Slander::InErrors(text) => Err(Status::unavailable(text)),
         }
@@ -151,6 +153,11 @@ impl ResourceManager for Middle {
         let mut answer = self.inner.clone().describe(request.into_inner()).await?;
         if let Some(text) = said {
             answer.get_mut().ledger_id = text;
+        }
+        if matches!(*self.slander.lock().unwrap(), Slander::OfItsRelease) {
+            let program = "coalloc 0.0.1".to_owned();
+            answer.get_mut().version =
+                Some(v1::Version { protocol: 2, program, ..v1::Version::default() });
         }
         Ok(answer)
     }

@@ -50,6 +50,8 @@ pub(crate) struct Federation {
     /// Whether daemons stop when this process dies without stopping them. If so, the thread that lives
     /// longest must start all of them, because the system ties them to that thread.
     pub(crate) tied: bool,
+    /// The programs of daemons that run another one than the one under test.
+    pub(crate) programs: BTreeMap<String, PathBuf>,
 }
 
 /// The settings that a test may change.
@@ -82,13 +84,13 @@ impl Federation {
         for name in RMS.iter().chain(&["grc"]) {
             addresses.insert((*name).to_owned(), format!("127.0.0.1:{}", free_port()));
         }
-        Self { dir, addresses, children: BTreeMap::new(), tied: false }
+        Self { dir, addresses, children: BTreeMap::new(), tied: false, programs: BTreeMap::new() }
     }
 
     /// A view of the daemons of another federation, which owns none of them.
     pub(crate) fn elsewhere(addresses: BTreeMap<String, String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        Self { dir, addresses, children: BTreeMap::new(), tied: false }
+        Self { dir, addresses, children: BTreeMap::new(), tied: false, programs: BTreeMap::new() }
     }
 
     pub(crate) fn configure(&self, setup: &Setup) {
@@ -149,7 +151,8 @@ impl Federation {
         let kind = name.split('-').next().unwrap();
         let log = self.dir.path().join(format!("{name}.log"));
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        let own = PathBuf::from(env!("CARGO_BIN_EXE_coalloc"));
+        let mut command = Command::new(self.programs.get(name).unwrap_or(&own));
         command.args(["serve", kind, "--config"]);
         command.arg(self.dir.path().join(format!("{name}.yaml")));
         if self.tied {
