@@ -29,7 +29,7 @@ pub enum EtcdError {
 
 impl EtcdError {
     pub(crate) fn new(member: &str, doing: &'static str, status: &Status) -> Self {
-        let (member, why) = (member.to_owned(), status.message().to_owned());
+        let (member, why) = (member.to_owned(), with_causes(status));
         match status.code() {
             // A member that has too much to do. The same code says that there is no space left.
             Code::ResourceExhausted if why.contains("too many requests") => {
@@ -61,4 +61,18 @@ impl EtcdError {
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }
+}
+
+/// What a status says, and why the transport says so.
+fn with_causes(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }

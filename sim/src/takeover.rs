@@ -4,7 +4,7 @@
 //! The cores are the real ones, and so is the shared log ([`coalloc_ledger::shared`]); only etcd is a twin, whose calls may be
 //! done, not done or done later without an answer. Processes freeze for longer than their leases, with a batch on its way to the log
 //! or with messages that wait; leases end too early, so that two processes believe that they lead; processes die and start
-//! again. Resource managers do not fail here, and keep nothing on a disk. Messages get lost, come twice and come late.
+//! again. Resource managers start again, also on other machines. Messages get lost, come twice and come late.
 //!
 //! What is checked, besides the invariants of each core:
 //!
@@ -67,6 +67,8 @@ pub struct TakeoverCounts {
     pub lies: u64,
     /// Times when a process froze.
     pub freezes: u64,
+    /// Times when a resource manager started again.
+    pub restarted_managers: u64,
     /// Orders that a resource manager did not carry out, because another process leads.
     pub refused_orders: u64,
     /// Requests that were confirmed.
@@ -85,6 +87,7 @@ impl TakeoverCounts {
         self.replaced += other.replaced;
         self.lies += other.lies;
         self.freezes += other.freezes;
+        self.restarted_managers += other.restarted_managers;
         self.refused_orders += other.refused_orders;
         self.confirmed += other.confirmed;
         self.failed += other.failed;
@@ -129,6 +132,8 @@ enum Event {
     Leases,
     /// Something goes wrong with some process.
     Accident,
+    /// Some resource manager starts again.
+    ManagerRestart,
     /// A process starts.
     Start,
 }
@@ -232,12 +237,13 @@ impl World {
             trace,
         };
         for rm in 0..count {
-            world.step_manager(rm, ParticipantInput::Start { boot: "boot".to_owned() });
+            world.start_manager(rm);
         }
         world.after(0, Event::Start);
         world.after(10_000, Event::Start);
         world.after(500_000, Event::Leases);
         world.after(2_000_000, Event::Accident);
+        world.after(3_000_000, Event::ManagerRestart);
         for user in 0..requests {
             let at = world.below(FAULTS_US);
             world.after(at, Event::Visit(user));
@@ -330,6 +336,13 @@ impl World {
             Event::Accident => {
                 self.accident();
                 Ok(())
+            }
+            Event::ManagerRestart if !self.is_faulty() => Ok(()),
+            Event::ManagerRestart => {
+                let next = 1_000_000 + self.below(20_000_000);
+                self.after(next, Event::ManagerRestart);
+                let rm = self.dice.below(self.managers.len() as u64) as usize;
+                self.restart_manager(rm)
             }
         }
     }

@@ -20,6 +20,7 @@ fn whoever_leads_and_whoever_believes_to_the_log_is_one_and_nothing_is_lost() {
     println!("{all:?}");
     assert!(all.elections > 5 * SEEDS && all.replaced > SEEDS, "{all:?}");
     assert!(all.lies > SEEDS && all.freezes > SEEDS && all.refused_orders > SEEDS / 4, "{all:?}");
+    assert!(all.restarted_managers > 2 * SEEDS, "{all:?}");
     assert!(all.confirmed > SEEDS && all.failed > SEEDS / 4, "{all:?}");
 }
 

@@ -15,6 +15,7 @@ mod baselines;
 mod competing;
 mod dashboard;
 mod disk;
+mod etcd_tls;
 mod events;
 mod faults;
 mod giving_up;

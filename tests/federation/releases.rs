@@ -4,7 +4,7 @@
 //! the tests that need it say that they are skipped; CI always has it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,11 +26,11 @@ fn previous() -> Option<PathBuf> {
 }
 
 /// A federation in which these daemons run the previous release.
-async fn start(old: &[&str], program: &PathBuf) -> Federation {
+async fn start(old: &[&str], program: &Path) -> Federation {
     let mut federation = Federation::prepare();
     federation.configure(&Setup::default());
     for name in old {
-        federation.programs.insert((*name).to_owned(), program.clone());
+        federation.programs.insert((*name).to_owned(), program.to_owned());
     }
     federation.start_all().await;
     federation

@@ -124,7 +124,7 @@ fn many(args: &TakeoverArgs, stop: &AtomicBool) -> Result<Outcome, Failure> {
 
 impl Outcome {
     /// The counts, with a name for each.
-    fn rows(&self) -> [(&'static str, u64); 9] {
+    fn rows(&self) -> [(&'static str, u64); 10] {
         let counts = &self.counts;
         [
             ("events", counts.events),
@@ -133,6 +133,7 @@ impl Outcome {
             ("processes that could not append any more", counts.replaced),
             ("leases that ended too early", counts.lies),
             ("times when a process froze", counts.freezes),
+            ("resource managers that started again", counts.restarted_managers),
             ("orders of replaced processes, refused", counts.refused_orders),
             ("requests confirmed", counts.confirmed),
             ("requests refused", counts.failed),

@@ -221,11 +221,12 @@ impl<R: Serialize + DeserializeOwned, S: Store> SharedLedger<R, S> {
         self.said = last;
         // A full store would refuse the next append, whereas a member that is behind can begin with another one's copy. Who may not
         // ask how full it is goes on without knowing.
-        let old = if self.log.store_bytes().is_ok_and(|bytes| bytes > limits::SHARED_STORE_BYTES_MAX) {
-            last
-        } else {
-            seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX))
-        };
+        let old =
+            if self.log.store_bytes().is_ok_and(|bytes| bytes > limits::SHARED_STORE_BYTES_MAX) {
+                last
+            } else {
+                seen.max(last.saturating_sub(limits::SHARED_LOG_RECORDS_MAX))
+            };
         if old > self.trimmed {
             self.log.trim(old)?;
             self.trimmed = old;

@@ -145,8 +145,19 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let connector = TlsConnector::from(Arc::new(config));
     let mut stream = connector.connect(name, stream).await.map_err(&failed)?;
-    let is_let_in = std::future::poll_fn(|context| {
-        let read = Pin::new(&mut stream).poll_fill_buf(context).map_ok(<[u8]>::is_empty);
+    let_in(&mut stream).await.map_err(&failed)?;
+    Ok(stream)
+}
+
+/// Waits until the server has let us in: in TLS 1.3 it judges the client's certificate when the client has done its part.
+///
+/// # Errors
+/// The server's alert (see [`told`]), or that the connection broke.
+pub(crate) async fn let_in<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut TlsStream<S>,
+) -> std::io::Result<()> {
+    std::future::poll_fn(|context| {
+        let read = Pin::new(&mut *stream).poll_fill_buf(context).map_ok(<[u8]>::is_empty);
         if stream.get_ref().1.tls13_tickets_received() > 0 {
             return Poll::Ready(Ok(()));
         }
@@ -157,13 +168,12 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin>(
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         }
-    });
-    is_let_in.await.map_err(&failed)?;
-    Ok(stream)
+    })
+    .await
 }
 
 /// The server's alert, in plain words, if an error was caused by one.
-fn told(error: &std::io::Error) -> Option<String> {
+pub(crate) fn told(error: &std::io::Error) -> Option<String> {
     use rustls::AlertDescription as Alert;
     let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else { return None };
     let words = match alert {

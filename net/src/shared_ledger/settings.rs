@@ -6,6 +6,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use coalloc_common::{InvalidField, limits};
 use coalloc_etcd::Etcd;
@@ -22,7 +23,11 @@ use tonic::transport::{Channel, Endpoint};
 use tower_service::Service;
 
 use crate::client::{check_address, endpoint};
+use crate::identity::client::{let_in, told};
 use crate::server::BoxStream;
+
+/// How long etcd may take to say that it does not believe a certificate, if it says nothing when it does.
+const REFUSAL_GRACE: Duration = Duration::from_millis(500);
 
 const FIELD: &str = "daemon.shared_ledger";
 
@@ -174,7 +179,16 @@ impl Service<Uri> for EtcdConnector {
             let stream = TcpStream::connect(&*address).await?;
             stream.set_nodelay(true)?;
             let name = ServerName::try_from(host(&address).to_owned())?;
-            let stream = TlsConnector::from(config).connect(name, stream).await?;
+            let mut stream = TlsConnector::from(config).connect(name, stream).await?;
+            // A server that sends no ticket says nothing when it lets a client in.
+            if let Ok(Err(error)) = tokio::time::timeout(REFUSAL_GRACE, let_in(&mut stream)).await {
+                return Err(match told(&error) {
+                    Some(why) => {
+                        format!("etcd does not let us in with our certificate: {why}").into()
+                    }
+                    None => error.into(),
+                });
+            }
             Ok(TokioIo::new(Box::new(stream) as BoxStream))
         })
     }
