@@ -180,7 +180,10 @@ fn check(text: &str) -> String {
 
 /// A hash as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    // Each append writes a tip, so no text is made for each byte.
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |of: u8| char::from(DIGITS[usize::from(of & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 pub(crate) fn unhex(text: &str) -> Option<Hash> {

@@ -61,8 +61,13 @@ impl AvailabilityQuery {
     fn parse(wire: &v1::QueryAvailabilityRequest) -> Result<Self, InvalidField> {
         let user = convert::user_name("user", &wire.user)?;
         check_range("frames", wire.frames.len(), 1..=limits::FRAMES_MAX as usize, "frames")?;
-        let frame =
-            |(index, window)| convert::window_from_wire(&format!("frames[{index}]"), Some(window));
+        let frame = |(index, window)| {
+            let place = |bad: InvalidField| InvalidField {
+                field: format!("frames[{index}]{}", bad.field),
+                ..bad
+            };
+            convert::window_from_wire("", Some(window)).map_err(place)
+        };
         let frames: Result<_, _> = wire.frames.iter().enumerate().map(frame).collect();
         let replaces = convert::replaced_from_wire(&wire.replaces)?;
         Ok(Self { frames: frames?, user, replaces })

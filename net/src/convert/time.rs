@@ -9,8 +9,11 @@ use coalloc_proto::{Duration, Timestamp, v1};
 /// When it is outside 1970 to 2255 or finer than a microsecond.
 pub fn time_from_wire(field: &str, wire: &Timestamp) -> Result<Time, InvalidField> {
     let allowed = "1970-01-01T00:00:00Z to 2255-06-05T23:47:34Z in whole microseconds";
-    let shown = format!("{} s and {} ns after 1970", wire.seconds, wire.nanos);
-    let bad = || InvalidField::new(field, &shown, allowed);
+    // A query has hundreds of instants, so texts are made only for one that is refused; here and below.
+    let bad = || {
+        let shown = format!("{} s and {} ns after 1970", wire.seconds, wire.nanos);
+        InvalidField::new(field, shown, allowed)
+    };
     if !(0..1_000_000_000).contains(&wire.nanos) || wire.nanos % 1_000 != 0 {
         return Err(bad());
     }
@@ -36,11 +39,13 @@ pub fn time_to_wire(time: Time) -> Timestamp {
 /// # Errors
 /// When it is negative, finer than a microsecond, or beyond 366 days times ten.
 pub fn span_from_wire(field: &str, wire: &Duration) -> Result<Span, InvalidField> {
-    let shown = match wire.nanos {
-        0.. => format!("{}.{:09}s", wire.seconds, wire.nanos),
-        less => format!("{} s and {less} ns", wire.seconds),
+    let bad = || {
+        let shown = match wire.nanos {
+            0.. => format!("{}.{:09}s", wire.seconds, wire.nanos),
+            less => format!("{} s and {less} ns", wire.seconds),
+        };
+        InvalidField::new(field, shown, "a length of time in whole microseconds")
     };
-    let bad = || InvalidField::new(field, &shown, "a length of time in whole microseconds");
     if wire.seconds < 0 || !(0..1_000_000_000).contains(&wire.nanos) || wire.nanos % 1_000 != 0 {
         return Err(bad());
     }
@@ -66,10 +71,10 @@ pub fn span_to_wire(span: Span) -> Duration {
 pub fn window_from_wire(field: &str, wire: Option<&v1::Window>) -> Result<Window, InvalidField> {
     let wire = wire.ok_or_else(|| InvalidField::new(field, "nothing", "a window"))?;
     let time = |name: &str, wire: &Option<Timestamp>| {
-        let field = format!("{field}.{name}");
+        let inside = || format!("{field}.{name}");
         let wire = wire.as_ref();
-        let wire = wire.ok_or_else(|| InvalidField::new(&field, "nothing", "an instant"))?;
-        time_from_wire(&field, wire)
+        let wire = wire.ok_or_else(|| InvalidField::new(inside(), "nothing", "an instant"))?;
+        time_from_wire("", wire).map_err(|bad| InvalidField { field: inside(), ..bad })
     };
     Window::parse(field, time("start", &wire.start)?, time("end", &wire.end)?)
 }
