@@ -582,9 +582,13 @@ pub const GROUP_COMMIT_MAX: usize = 256;
 /// Causers whose numbers a ledger keeps in memory, about 200 bytes each. One that is not among them is looked up in the
 /// file, which costs microseconds.
 pub const CAUSERS_REMEMBERED: usize = 4_096;
-/// Parts that change before a snapshot of them is written: few enough that writing them takes a few milliseconds, because
-/// no Hold is answered meanwhile.
+/// Parts that change at least before a snapshot of them is written, however slow the disk is.
 pub const SNAPSHOT_PARTS: usize = 256;
+/// Parts that change at most before a snapshot of them is written, however fast the disk is: more save little.
+pub const SNAPSHOT_PARTS_MAX: usize = 4_096;
+/// Time that a snapshot is to take, because no Hold is answered meanwhile. What it takes at the 99th percentile is some two
+/// times as long: it is to stay below 20 ms.
+pub const SNAPSHOT_TIME: Span = Span::from_millis(8);
 /// Records after which a snapshot is written in any case. A start replays so many records at most.
 pub const SNAPSHOT_RECORDS: u64 = 4_096;
 /// Records that stay in the ledger's file although a snapshot contains them: about 10 MB. A watcher that was away for

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use coalloc_common::limits;
 use coalloc_protocol::{ChangedPart, ReplayError};
@@ -39,8 +40,8 @@ CREATE TABLE position (
 ) STRICT, WITHOUT ROWID;
 ";
 
-const PUT: &str =
-    "INSERT INTO part (key, body) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET body = excluded.body";
+const ADD: &str = "INSERT INTO part (key, body) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+const CHANGE: &str = "UPDATE part SET body = ?2 WHERE key = ?1";
 const PUT_POSITION: &str = "INSERT INTO position (name, sequence, hash, digest) VALUES (?1, ?2, ?3, ?4) \
                             ON CONFLICT DO UPDATE SET sequence = excluded.sequence, \
                             hash = excluded.hash, digest = excluded.digest";
@@ -48,9 +49,12 @@ const PUT_POSITION: &str = "INSERT INTO position (name, sequence, hash, digest) 
 /// When snapshots are due, and how many records stay in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotPolicy {
-    /// A snapshot is due when so many parts have changed, or when so many records were appended since the last.
+    /// A snapshot is due when so many parts have changed, or more, as long as writing them takes no longer than
+    /// [`limits::SNAPSHOT_TIME`].
     pub parts: usize,
-    /// See `parts`.
+    /// A snapshot is due when so many parts have changed, however fast they are written.
+    pub parts_max: usize,
+    /// A snapshot is due when so many records were appended since the last.
     pub records: u64,
     /// Records that stay in the file at least, for those who follow the ledger.
     pub kept: u64,
@@ -62,10 +66,27 @@ impl Default for SnapshotPolicy {
     fn default() -> Self {
         Self {
             parts: limits::SNAPSHOT_PARTS,
+            parts_max: limits::SNAPSHOT_PARTS_MAX,
             records: limits::SNAPSHOT_RECORDS,
             kept: limits::LEDGER_RECORDS_KEPT,
             archived: limits::ARCHIVE_RECORDS,
         }
+    }
+}
+
+impl SnapshotPolicy {
+    /// With how many changed parts the next snapshot is due, after one of `written` parts that took so long, and was due with
+    /// `before`. A part that changes twice before the snapshot is written once, so larger snapshots are less work. One that took
+    /// long makes the next ones small at once; after that they at most double.
+    pub(crate) fn next_due(&self, before: usize, written: usize, took: Duration) -> usize {
+        let most = limits::SNAPSHOT_TIME.to_std();
+        if written < before && took <= most {
+            // It was due because of the records. Of so few parts the commit is most of the time.
+            return before;
+        }
+        let fit = (written as u128).saturating_mul(most.as_nanos()) / took.as_nanos().max(1);
+        let fit = usize::try_from(fit).unwrap_or(usize::MAX).min(before.saturating_mul(2));
+        fit.clamp(self.parts, self.parts_max.max(self.parts))
     }
 }
 
@@ -249,21 +270,26 @@ pub(crate) fn write<P: Serialize>(
 ) -> Result<Snapshot, WriteError> {
     let mut digest = before.map(|before| before.digest).unwrap_or_default();
     let mut select = transaction.prepare_cached("SELECT body FROM part WHERE key = ?1")?;
-    let mut put = transaction.prepare_cached(PUT)?;
+    let mut add = transaction.prepare_cached(ADD)?;
+    let mut change = transaction.prepare_cached(CHANGE)?;
     let mut delete = transaction.prepare_cached("DELETE FROM part WHERE key = ?1")?;
     for ChangedPart { key, part } in changed {
+        let body = part.as_ref().map(packed::pack).transpose().map_err(WriteError::Part)?;
+        if let Some(body) = &body {
+            digest.toggle(key, body);
+            // Most parts are new, and an old body needs to be looked for only if there is one.
+            if add.execute(params![key, body])? == 1 {
+                continue;
+            }
+        }
         let old: Option<Vec<u8>> = select.query_row([key], |row| row.get(0)).optional()?;
         if let Some(old) = &old {
             digest.toggle(key, old);
         }
-        match part {
-            Some(part) => {
-                let body = packed::pack(part).map_err(WriteError::Part)?;
-                digest.toggle(key, &body);
-                put.execute(params![key, body])?;
-            }
-            None => drop(delete.execute([key])?),
-        }
+        match body {
+            Some(body) => change.execute(params![key, body])?,
+            None => delete.execute([key])?,
+        };
     }
     put_position(transaction, "snapshot", at, Some(digest))?;
     Ok(Snapshot { at, digest })
@@ -390,5 +416,25 @@ pub(crate) fn check_reached(
             Err(LedgerError::ChainBroken { path: path.to_owned(), sequence: last + 1, why })
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_grow_as_far_as_they_are_fast_and_shrink_at_once() {
+        let policy = SnapshotPolicy::default();
+        let (least, most) = (policy.parts, policy.parts_max);
+        let ms = Duration::from_millis;
+        assert_eq!(policy.next_due(least, least, ms(1)), 2 * least, "eight times would fit");
+        assert_eq!(policy.next_due(2_000, 2_000, ms(10)), 1_600);
+        assert_eq!(policy.next_due(most, most, ms(1)), most);
+        assert_eq!(policy.next_due(most, most, ms(800)), least);
+        // Few parts, because there were many records: a larger one would not take as long for each part.
+        assert_eq!(policy.next_due(2_000, 20, ms(2)), 2_000);
+        assert_eq!(policy.next_due(2_000, 500, ms(16)), least);
+        assert_eq!(policy.next_due(least, 0, ms(0)), least);
     }
 }

@@ -10,7 +10,7 @@
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use coalloc_common::DiskSpace;
 use coalloc_protocol::{CausedRecord, ChangedPart, Log, ReplayError};
@@ -68,6 +68,8 @@ pub struct SqliteLedger<R> {
     causers: Causers,
     positions: Positions,
     policy: SnapshotPolicy,
+    /// With how many changed parts the next snapshot is due.
+    parts_due: usize,
     archiver: Archiver,
     room: ReservedSpace,
     /// Does every commit wait for the disk?
@@ -218,6 +220,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
             causers: Causers::default(),
             positions,
             policy: SnapshotPolicy::default(),
+            parts_due: SnapshotPolicy::default().parts,
             archiver,
             room,
             is_original,
@@ -302,6 +305,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         changed: &[ChangedPart<P>],
         is_durable: bool,
     ) -> Result<(), LedgerError> {
+        let begun = Instant::now();
         let failed = sqlite(&self.path, "writing a snapshot to");
         let at = Chain { last: self.last, tip: self.tip };
         set_durable(&self.connection, is_durable).map_err(&failed)?;
@@ -317,6 +321,8 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
         transaction.commit().map_err(&failed)?;
         set_durable(&self.connection, self.is_original).map_err(&failed)?;
         self.positions.snapshot = Some(written);
+        let took = begun.elapsed();
+        self.parts_due = self.policy.next_due(self.parts_due, changed.len(), took);
         let begin = self.positions.begin;
         let SnapshotPolicy { kept, archived, .. } = self.policy;
         if at.last - begin.last >= kept + archived && self.archiver.archived() == begin.last {
@@ -327,7 +333,7 @@ impl<R: Serialize + DeserializeOwned> SqliteLedger<R> {
 
     /// Sets when snapshots and archives are due, for tests: the default is right for a node.
     pub const fn set_policy(&mut self, policy: SnapshotPolicy) {
-        self.policy = policy;
+        (self.policy, self.parts_due) = (policy, policy.parts);
     }
 }
 
@@ -542,7 +548,7 @@ impl<R: Serialize + DeserializeOwned> Log for SqliteLedger<R> {
 
     fn snapshot_is_due(&self, changed: usize) -> bool {
         let since = self.positions.snapshot.map_or(0, |snapshot| snapshot.at.last);
-        changed >= self.policy.parts || self.last - since >= self.policy.records
+        changed >= self.parts_due || self.last - since >= self.policy.records
     }
 
     fn write_snapshot<P: Serialize>(

@@ -104,7 +104,13 @@ fn a_start_reads_the_parts_and_the_records_after_them() {
 fn snapshots_are_due_by_changed_parts_and_by_records() {
     let (_folder, path) = folder();
     let (mut ledger, _) = open(&path).unwrap();
-    ledger.set_policy(SnapshotPolicy { parts: 5, records: 8, kept: 100, archived: 100 });
+    ledger.set_policy(SnapshotPolicy {
+        parts: 5,
+        parts_max: 5,
+        records: 8,
+        kept: 100,
+        archived: 100,
+    });
     append(&mut ledger, 1..=7);
     assert!(!ledger.snapshot_is_due(4) && ledger.snapshot_is_due(5));
     append(&mut ledger, 8..=8);
@@ -114,7 +120,13 @@ fn snapshots_are_due_by_changed_parts_and_by_records() {
     append(&mut ledger, 9..=15);
     drop(ledger);
     let (mut ledger, _) = open(&path).unwrap();
-    ledger.set_policy(SnapshotPolicy { parts: 5, records: 8, kept: 100, archived: 100 });
+    ledger.set_policy(SnapshotPolicy {
+        parts: 5,
+        parts_max: 5,
+        records: 8,
+        kept: 100,
+        archived: 100,
+    });
     assert!(!ledger.snapshot_is_due(0), "counted from the snapshot, not from the start");
     append(&mut ledger, 16..=16);
     assert!(ledger.snapshot_is_due(0));
@@ -168,7 +180,7 @@ fn a_snapshot_of_another_record_is_refused() {
 /// A ledger of 100 notes whose first 60 are in two archives, the last of which were deleted by the last append.
 fn archived() -> (tempfile::TempDir, PathBuf) {
     let (folder, path) = folder();
-    let policy = SnapshotPolicy { parts: 5, records: 8, kept: 20, archived: 30 };
+    let policy = SnapshotPolicy { parts: 5, parts_max: 5, records: 8, kept: 20, archived: 30 };
     for (from, to) in [(1, 49), (50, 50), (51, 80), (81, 99), (100, 100)] {
         let (mut ledger, _) = open(&path).unwrap();
         ledger.set_policy(policy);
@@ -239,7 +251,7 @@ fn a_damaged_archive_is_named() {
 #[test]
 fn a_crash_between_archive_and_deletion_makes_no_second_archive() {
     let (_folder, path) = folder();
-    let policy = SnapshotPolicy { parts: 5, records: 8, kept: 20, archived: 30 };
+    let policy = SnapshotPolicy { parts: 5, parts_max: 5, records: 8, kept: 20, archived: 30 };
     let (mut ledger, _) = open(&path).unwrap();
     ledger.set_policy(policy);
     append(&mut ledger, 1..=50);
@@ -291,7 +303,7 @@ fn a_backup_of_an_archived_ledger_starts_on_a_new_machine() {
 #[test]
 fn an_archive_of_another_past_is_none() {
     let (folder, path) = folder();
-    let policy = SnapshotPolicy { parts: 5, records: 8, kept: 20, archived: 30 };
+    let policy = SnapshotPolicy { parts: 5, parts_max: 5, records: 8, kept: 20, archived: 30 };
     let copy = folder.path().join("copy");
     let (mut ledger, _) = open(&path).unwrap();
     append(&mut ledger, 1..=10);
