@@ -1,5 +1,6 @@
 //! The testbed of containers, used as in `docs/guide/compose.md`: every command of that page is run, in order. The three
-//! organisations of `docs/guide/domains.md` are in [`organisations`].
+//! organisations of `docs/guide/domains.md` are in [`organisations`], and a coordinator with a shared ledger whose networks are
+//! cut is in [`partitions`].
 //!
 //! While the testbed runs, a load from this machine continues while a domain is cut off, containers are
 //! killed and paused, and the coordinator is restarted. Then the auditor compares what all daemons have
@@ -16,6 +17,7 @@ mod load;
 mod organisations;
 #[path = "../page.rs"]
 mod page;
+mod partitions;
 mod process;
 mod testbed;
 
@@ -53,12 +55,13 @@ async fn the_testbed_survives_what_its_guide_and_worse_do_to_it() {
     containers_are_fenced_in(&testbed);
 
     let before = testbed.coalloc("show before --json");
-    let load = Load::start(&testbed);
+    let journal = testbed.folder().join("told.jsonl");
+    let load = Load::start(testbed.address(7_000), &testbed.identity(), &journal);
     load.goes_on("before any fault").await;
     faults(&testbed, &load).await;
     load.stop().await;
 
-    let journal = testbed.folder().join("told.jsonl").display().to_string();
+    let journal = journal.display();
     println!("{}", testbed.run(&format!("deploy/compose/audit --journal {journal}")));
     let after = testbed.coalloc("show before --json");
     assert_eq!(before, after, "what was confirmed before stands as it was");

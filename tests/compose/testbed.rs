@@ -40,12 +40,11 @@ impl Drop for Testbed {
 impl Testbed {
     /// A testbed in which nothing runs yet.
     pub(crate) fn new() -> Self {
-        let id = std::process::id();
         Self {
             root: Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned(),
             folder: tempfile::tempdir().unwrap(),
-            project: format!("coalloc-test-{id}"),
-            host: format!("127.1.{}.{}", id / 250 % 250 + 1, id % 250 + 1),
+            project: format!("coalloc-test-{}", std::process::id()),
+            host: own_address(),
         }
     }
 
@@ -196,6 +195,12 @@ impl Testbed {
             assert_eq!(left, "", "a {what} is left");
         }
     }
+}
+
+/// An address of loopback for the published ports of this process's containers.
+pub(crate) fn own_address() -> String {
+    let id = std::process::id();
+    format!("127.1.{}.{}", id / 250 % 250 + 1, id % 250 + 1)
 }
 
 /// Waits for a condition.
