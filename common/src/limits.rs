@@ -346,6 +346,8 @@ pub const EDGES_MAX: usize = 100_000;
 /// Most names, or beginnings of names, that the configuration says one resource manager owns: as many as a federation has
 /// sites and exchange points.
 pub const OWNED_PATTERNS_MAX: usize = VERTICES_MAX;
+/// Most problems of a resource manager that a coordinator logs until it is usable again: it may word each one in another way.
+pub const PROBLEMS_LOGGED_MAX: usize = 8;
 /// Most names of another that a coordinator tells one by one of a resource manager which describes them; it counts the
 /// others. A person who reads so many has understood, and the answer about a thousand resource managers stays small.
 pub const CLAIMS_SHOWN_MAX: usize = 20;

@@ -59,6 +59,8 @@ struct KnownRm {
     told: BTreeSet<String>,
     /// Why the RM cannot be used now; empty when it can.
     problem: String,
+    /// The problems that are in the log since it was usable last.
+    logged: BTreeSet<String>,
     /// Wakes the task that keeps asking the RM to describe itself.
     doubt: Arc<Notify>,
     /// Notified at a new contact: the RM answers for the first time, after a failure, or as another process.
@@ -130,6 +132,7 @@ impl Federation {
                 crowded_out: None,
                 told: BTreeSet::new(),
                 problem: "has not answered yet".to_owned(),
+                logged: BTreeSet::new(),
                 doubt: Arc::new(Notify::new()),
                 contact: Arc::new(Notify::new()),
             };
@@ -270,7 +273,9 @@ impl Federation {
         let Some(entry) = known.get_mut(rm).filter(|entry| entry.problem != problem) else {
             return;
         };
-        tracing::warn!(%rm, address = %entry.address, problem, "RM not usable");
+        if is_news(&mut entry.logged, problem) {
+            tracing::warn!(%rm, address = %entry.address, problem, "RM not usable");
+        }
         if entry.problem.is_empty() {
             entry.doubt.notify_one();
         }
@@ -363,6 +368,7 @@ impl Federation {
             entry.contact.notify_one();
         }
         entry.problem.clear();
+        entry.logged.clear();
         if old == Some(&description) {
             return;
         }
@@ -473,6 +479,11 @@ fn shown_of(foreign: &[v1::ForeignName]) -> Vec<v1::ForeignName> {
     foreign.iter().take(limits::CLAIMS_SHOWN_MAX).cloned().collect()
 }
 
+/// Is a problem of an RM to be logged? Several calls fail in turn, each in words of its own, as long as the RM is away.
+fn is_news(logged: &mut BTreeSet<String>, problem: &str) -> bool {
+    logged.len() < limits::PROBLEMS_LOGGED_MAX && logged.insert(problem.to_owned())
+}
+
 /// Logs that an RM describes names that belong to others: once for each of these others, so that an RM which describes
 /// other names every two seconds cannot fill the log.
 fn tell_foreign(rm: &RmName, known: &mut KnownRm) {
@@ -502,4 +513,21 @@ fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
             answer.map(tonic::Response::into_inner)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_logged_once_and_few_of_them() {
+        let mut logged = BTreeSet::new();
+        assert!(is_news(&mut logged, "does not answer"));
+        assert!(is_news(&mut logged, "gives no availability"));
+        assert!(!is_news(&mut logged, "does not answer"));
+        // Part of the words is the RM's own.
+        let news =
+            (0..100).filter(|number| is_news(&mut logged, &format!("failed {number} times")));
+        assert_eq!(news.count() + 2, limits::PROBLEMS_LOGGED_MAX);
+    }
 }
