@@ -110,7 +110,7 @@ pub enum ParentInput {
         token: Token<ParentReply>,
     },
     /// What a parent says of itself with a Hold. Passed in before the Hold itself, which follows only if the answer is
-    /// [`Answer::Done`](super::Answer::Done).
+    /// [`Answer::Done`](crate::message::Answer::Done).
     Preface {
         /// The parent's transaction of the Hold.
         txn: TransactionId,
