@@ -24,6 +24,10 @@ use crate::status;
 
 /// The name of the metadata.
 const NEEDS: &str = "coalloc-needs";
+/// Characters of a peer's text that are kept.
+const TEXT_MAX: usize = 80;
+/// Unknown words that a caller is told.
+const UNKNOWN_SHOWN_MAX: usize = 8;
 /// This program and its release, for people.
 pub const PROGRAM: &str = concat!("coalloc ", env!("CARGO_PKG_VERSION"));
 
@@ -43,8 +47,13 @@ pub fn own_version(cannot: &[Capability]) -> v1::Version {
 pub fn version_from_wire(wire: Option<&v1::Version>) -> PeerVersion {
     let Some(said) = wire else { return PeerVersion::baseline() };
     let known = said.capabilities.iter().filter_map(|word| Capability::named(word));
-    let program = plain_text::one_line(&said.program).into_owned();
+    let program = short(&plain_text::one_line(&said.program));
     PeerVersion { protocol: said.protocol, capabilities: known.collect(), program }
+}
+
+/// The beginning of a peer's text, because it becomes a part of refusals, which are recorded, and of statuses.
+fn short(text: &str) -> String {
+    text.chars().take(TEXT_MAX).collect()
 }
 
 /// Says in a call's metadata what its receiver must know.
@@ -59,13 +68,14 @@ pub fn say(needs: &BTreeSet<Capability>, metadata: &mut MetadataMap) {
     }
 }
 
-/// What a caller needs and this release does not know.
+/// What a caller needs and this release does not know, the first words of it.
 fn unknown(headers: &HeaderMap) -> Vec<String> {
     let texts = headers.get_all(NEEDS).iter();
     let texts = texts.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let words = texts
         .flat_map(|text| text.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>());
-    words.filter(|word| !word.is_empty() && Capability::named(word).is_none()).collect()
+    let unknown = words.filter(|word| !word.is_empty() && Capability::named(word).is_none());
+    unknown.take(UNKNOWN_SHOWN_MAX).map(|word| short(&word)).collect()
 }
 
 /// Puts [`NeedsService`] around a server's routes.
@@ -133,6 +143,9 @@ mod tests {
         headers.append(NEEDS, "one-way, teleport".parse().unwrap());
         headers.append(NEEDS, ",,beam".parse().unwrap());
         assert_eq!(unknown(&headers), ["teleport", "beam"]);
+        let many = vec!["x".repeat(500); 20].join(",");
+        headers.insert(NEEDS, many.parse().unwrap());
+        assert_eq!(unknown(&headers), vec!["x".repeat(TEXT_MAX); UNKNOWN_SHOWN_MAX]);
     }
 
     #[test]
@@ -147,6 +160,8 @@ mod tests {
             program: "coalloc 9\n".to_owned(),
         };
         assert_eq!(version_from_wire(Some(&later)).capabilities, [Capability::Servers].into());
+        let endless = v1::Version { program: "x".repeat(1_000_000), ..v1::Version::default() };
+        assert_eq!(version_from_wire(Some(&endless)).program.len(), TEXT_MAX);
         assert_eq!(version_from_wire(None), PeerVersion::baseline());
     }
 }

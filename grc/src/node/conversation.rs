@@ -163,16 +163,18 @@ fn unsupported(snapshot: &Snapshot, job: &PlanJob, candidate: &Candidate) -> Opt
         PlanTarget::Request(_) | PlanTarget::Again(_) => false,
     };
     candidate.segments.keys().find_map(|rm| {
-        let (_, said) = snapshot.members.get(rm)?;
-        let version = needs::version_from_wire(said.version.as_ref());
         let all = [
             (candidate.one_way, Capability::OneWay),
             (candidate.servers.contains_key(rm), Capability::Servers),
             (is_change, Capability::Replaces),
             (is_change, Capability::KeepsOld),
         ];
-        let (_, lacking) =
-            all.into_iter().find(|(needed, what)| *needed && !version.knows(*what))?;
+        let mut needed = all.into_iter().filter_map(|(is_needed, what)| is_needed.then_some(what));
+        // Most candidates need nothing.
+        let first = needed.next()?;
+        let (_, said) = snapshot.members.get(rm)?;
+        let version = needs::version_from_wire(said.version.as_ref());
+        let lacking = std::iter::once(first).chain(needed).find(|what| !version.knows(*what))?;
         let text = format!("it is {version}, which does not know {}", lacking.noun());
         Some(Refusal::new(Reason::Unsupported, text).at(rm))
     })

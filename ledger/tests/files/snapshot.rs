@@ -104,13 +104,8 @@ fn a_start_reads_the_parts_and_the_records_after_them() {
 fn snapshots_are_due_by_changed_parts_and_by_records() {
     let (_folder, path) = folder();
     let (mut ledger, _) = open(&path).unwrap();
-    ledger.set_policy(SnapshotPolicy {
-        parts: 5,
-        parts_max: 5,
-        records: 8,
-        kept: 100,
-        archived: 100,
-    });
+    let policy = SnapshotPolicy { parts: 5, parts_max: 5, records: 8, kept: 100, archived: 100 };
+    ledger.set_policy(policy);
     append(&mut ledger, 1..=7);
     assert!(!ledger.snapshot_is_due(4) && ledger.snapshot_is_due(5));
     append(&mut ledger, 8..=8);
@@ -120,13 +115,7 @@ fn snapshots_are_due_by_changed_parts_and_by_records() {
     append(&mut ledger, 9..=15);
     drop(ledger);
     let (mut ledger, _) = open(&path).unwrap();
-    ledger.set_policy(SnapshotPolicy {
-        parts: 5,
-        parts_max: 5,
-        records: 8,
-        kept: 100,
-        archived: 100,
-    });
+    ledger.set_policy(policy);
     assert!(!ledger.snapshot_is_due(0), "counted from the snapshot, not from the start");
     append(&mut ledger, 16..=16);
     assert!(ledger.snapshot_is_due(0));
