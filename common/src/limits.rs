@@ -765,6 +765,27 @@ pub const QUERIES_IN_FLIGHT_MAX: usize = 8;
 pub const QUERY_QUEUE_PATIENCE: Span = Span::from_secs(7);
 /// Timeout of one Hold, Commit, Abort or Release call, after which the coordinator sends it again.
 pub const MESSAGE_PATIENCE: Span = Span::from_secs(5);
+/// How long one call of a driver to its equipment may take. Shorter than [`CLAIM_PATIENCE`], so that a claim can be
+/// tried again.
+pub const EQUIPMENT_PATIENCE: Span = Span::from_secs(3);
+/// How long after its Hold a claim may still be made at the equipment; then the Hold is refused. Shorter than
+/// [`HOLD_PATIENCE`], so that the coordinator hears of it and looks elsewhere.
+pub const CLAIM_PATIENCE: Span = Span::from_secs(6);
+/// How often an RM looks at its equipment, to mend what somebody has changed there.
+pub const EQUIPMENT_LOOK_EVERY: Span = Span::from_secs(30);
+/// How often it looks shortly after a change, for [`EQUIPMENT_LOOK_CLOSELY`]: equipment may acknowledge what it then
+/// loses in a restart of its own.
+pub const EQUIPMENT_LOOK_SOON: Span = Span::from_secs(5);
+/// How long after a change it looks so often.
+pub const EQUIPMENT_LOOK_CLOSELY: Span = Span::from_secs(10);
+/// How long something of this RM that nobody wants must have been at the equipment before it is removed.
+pub const EQUIPMENT_ORPHAN_GRACE: Span = Span::from_secs(20);
+/// First and longest pause before equipment that made trouble is tried again; the pause doubles.
+pub const EQUIPMENT_RETRY_MIN: Span = Span::from_millis(200);
+/// See [`EQUIPMENT_RETRY_MIN`].
+pub const EQUIPMENT_RETRY_MAX: Span = Span::from_secs(5);
+/// How late the start or the end of a window may be noticed when the wall clock jumps.
+pub const EQUIPMENT_CLOCK_CHECK: Span = Span::from_secs(10);
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 
@@ -879,6 +900,8 @@ const _: () = assert!(UPWARD_PATIENCE.as_us() < MESSAGE_PATIENCE.as_us());
 const _: () = assert!(UPWARD_REPLANS_MAX <= REPLANS_MAX);
 // A change is cut where the parts of both versions begin and end, and at the instant from which it is made.
 const _: () = assert!(2 * REQUEST_PERIODS_MAX < UPWARD_PERIODS_MAX);
+const _: () = assert!(EQUIPMENT_PATIENCE.as_us() * 2 <= CLAIM_PATIENCE.as_us());
+const _: () = assert!(CLAIM_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 // One call is shorter than the wait for all of them, so that a lost Hold is sent twice.
 const _: () = assert!(MESSAGE_PATIENCE.as_us() < HOLD_PATIENCE.as_us());
 const _: () = assert!(RESERVE_PATIENCE.as_us() < CALL_TIME_MAX.as_us());

@@ -121,13 +121,21 @@ pub enum Bug {
     RetentionUnsent,
     /// A coordinator gives the number of a forgotten reservation again.
     NumberReused,
+    /// A Hold is answered with yes before the equipment has its claim.
+    ClaimAfterYes,
+    /// After a restart the equipment is told what to have before anybody has looked at it.
+    MakeBeforeObserve,
+    /// Nothing happens at the end of a window.
+    ForgottenStop,
+    /// A claim whose outcome is unknown is made again without a look at what is there.
+    DoubleClaim,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 56] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -179,6 +187,10 @@ impl Bug {
         Self::TombstoneForgotten,
         Self::RetentionUnsent,
         Self::NumberReused,
+        Self::ClaimAfterYes,
+        Self::MakeBeforeObserve,
+        Self::ForgottenStop,
+        Self::DoubleClaim,
         Self::Canary,
     ];
 
@@ -262,6 +274,12 @@ impl Bug {
             }
             Self::RetentionUnsent => ("GRC", "releases what is long over without telling its RMs"),
             Self::NumberReused => ("GRC", "gives the number of a forgotten reservation again"),
+            Self::ClaimAfterYes => ("RM", "says yes to a Hold before the equipment has its claim"),
+            Self::MakeBeforeObserve => {
+                ("RM", "changes the equipment after a restart without a look")
+            }
+            Self::ForgottenStop => ("RM", "leaves a booking active when its window ends"),
+            Self::DoubleClaim => ("RM", "repeats a lost claim without a look at what is there"),
             Self::TombstoneForgotten => {
                 ("RM", "forgets that a transaction has ended while its Hold may be on the way")
             }

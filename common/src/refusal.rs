@@ -62,6 +62,8 @@ pub enum Reason {
     Quota,
     /// An RM that the plan needs runs a release that would not carry out the request as it is meant.
     Unsupported,
+    /// The equipment behind the RM says no, or cannot be reached.
+    Equipment,
     /// A newer release refused for a reason that this release does not know; the refusal's sentence
     /// states it.
     Unknown,
@@ -93,6 +95,7 @@ impl Reason {
             Self::DiskFull => "disk_full",
             Self::Quota => "quota",
             Self::Unsupported => "unsupported",
+            Self::Equipment => "equipment",
             Self::Unknown => "unknown",
         }
     }
@@ -113,6 +116,7 @@ impl Reason {
             | Self::ServiceLevel
             | Self::DiskFull
             | Self::Unsupported
+            | Self::Equipment
             | Self::Quota => true,
             Self::BeyondCapacity
             | Self::UnknownResource
@@ -204,7 +208,7 @@ impl Reason {
             Self::CoordinatorRestarted => NsiError::GenericInternalError,
             Self::TimedOut | Self::Mixed => NsiError::ChildSegmentError,
             Self::Denied => NsiError::Unauthorized,
-            Self::PlanOutdated | Self::DiskFull | Self::Quota | Self::Unknown => {
+            Self::PlanOutdated | Self::DiskFull | Self::Quota | Self::Equipment | Self::Unknown => {
                 NsiError::GenericResourceUnavailable
             }
         })

@@ -14,6 +14,7 @@
 mod allocate;
 pub mod alternatives;
 pub mod choice;
+mod data_plane;
 mod giving_up;
 pub mod handlers;
 mod modify;

@@ -272,7 +272,7 @@ impl World {
         let effects = self.rms.get_mut(rm).unwrap().turn(inputs, self.now);
         let answers = effects.into_iter().filter_map(|effect| match effect {
             ParticipantEffect::Reply { token, answer } => Some((token, answer)),
-            ParticipantEffect::Ask { .. } => None,
+            ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
         });
         let delivered = |(token, answer): (Token<Answer>, Answer)| {
             let (txn, kind) = kinds[token.number() as usize].clone();

@@ -4,7 +4,7 @@
 ///
 /// It rises with every release whose records, or parts of a snapshot, an earlier one does not know; the tables may be the same. So an
 /// earlier release refuses the file as a whole, and says why, where it would otherwise stop at a record that it cannot read.
-pub(crate) const FORMAT_VERSION: i64 = 3;
+pub(crate) const FORMAT_VERSION: i64 = 4;
 /// The meta datum that names the program which has brought a ledger to its format.
 pub(crate) const WRITTEN_BY: &str = "written_by";
 /// This program and its release.

@@ -31,8 +31,8 @@ pub use federation::{
     topology_of_descriptions,
 };
 pub use hold::{
-    booking_to_wire, end_answer_from_wire, hold_answer_from_wire, hold_from_wire, hold_to_wire,
-    replaced_from_wire,
+    booking_to_wire, data_plane_to_wire, end_answer_from_wire, hold_answer_from_wire,
+    hold_from_wire, hold_to_wire, replaced_from_wire,
 };
 pub use hours::{HoursFields, hours_to_wire};
 pub use inner::{InnerPlan, inner_network};

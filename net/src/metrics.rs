@@ -391,6 +391,10 @@ pub struct Rm {
     pub oldest_hold: Seconds,
     /// Questions to coordinators about a hold (Resolve), by answer.
     pub resolves: LabelledMetric<Counter, 1>,
+    /// What a driver was told to do, by action and outcome.
+    pub equipment: LabelledMetric<Counter, 2>,
+    /// What is not as it should be at the equipment, by kind.
+    pub equipment_problems: LabelledMetric<Gauge, 1>,
     /// Open streams of profile updates.
     pub subscribers: Gauge,
     /// Profile updates sent, by kind.
@@ -441,6 +445,22 @@ pub fn rm() -> &'static Rm {
                     "Questions to coordinators about the outcome of a hold, by answer",
                 )
                 .show([["commit"], ["abort"], ["not_mine"], ["lost"]]),
+            equipment: room
+                .counters(
+                    ["action", "outcome"],
+                    "equipment_calls",
+                    "Calls of the driver, by action (observe, make, remove) and outcome (done, \
+                     refused, lost, down)",
+                )
+                .show([["observe", "done"]]),
+            equipment_problems: room
+                .gauges(
+                    ["problem"],
+                    "equipment_problems",
+                    "What was wrong at the equipment at the last look: drift, orphans, \
+                     intruders, down",
+                )
+                .show([["drift"], ["orphans"], ["intruders"], ["down"]]),
             subscribers: room.gauge("subscribers", "Streams of profile updates that are open"),
             updates: room
                 .counters(

@@ -220,6 +220,42 @@ impl Comparison {
     }
 }
 
+/// A coordinator's question for one of its bookings.
+#[derive(Debug)]
+pub struct BookingQuestion {
+    /// The coordinator that asks.
+    pub coordinator: CoordinatorName,
+    /// The transaction of the booking.
+    pub txn: TransactionId,
+}
+
+impl BookingQuestion {
+    /// Reads the question to the resource manager `rm`.
+    ///
+    /// # Errors
+    /// As [`Comparison::read`].
+    pub fn read(rm: &str, caller: &Caller, wire: &v1::GetBookingRequest) -> Result<Self, Status> {
+        check_meant(rm, &wire.resource_manager)?;
+        let parse = || {
+            let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator)?;
+            Ok(Self { coordinator, txn: TransactionId::parse("transaction", &wire.transaction)? })
+        };
+        let question: Self = parse().map_err(|error| status::invalid(&error))?;
+        caller.check_is_coordinator("coordinator", &question.coordinator)?;
+        Ok(question)
+    }
+
+    /// The answer: the booking, if it is the coordinator's.
+    ///
+    /// # Errors
+    /// NOT_FOUND when it is not.
+    pub fn answer(&self, booking: Option<v1::Booking>) -> Result<v1::GetBookingResponse, Status> {
+        let own = booking.filter(|booking| booking.coordinator == self.coordinator.as_str());
+        let booking = own.ok_or_else(|| status::not_found("transaction", self.txn.as_str()))?;
+        Ok(v1::GetBookingResponse { booking: Some(booking) })
+    }
+}
+
 /// The coordinators that know the outcomes of holds.
 #[derive(Debug)]
 pub struct Resolvers {

@@ -97,6 +97,12 @@ impl<R, E> Unsynced<R, E> {
         self
     }
 
+    /// The same step with more effects, after its own.
+    pub(crate) fn with_effects(mut self, effects: impl IntoIterator<Item = E>) -> Self {
+        self.effects.extend(effects);
+        self
+    }
+
     /// The same step, caused by somebody. Its shell knows by whom; a core does not.
     pub fn caused_by(self, by: Causer) -> Self {
         Self { by, ..self }

@@ -52,6 +52,7 @@ mod disclosure;
 mod disclosure_tests;
 mod ending;
 mod entry;
+pub mod equipment;
 pub mod footprint;
 mod forgetting;
 #[cfg(test)]
@@ -98,6 +99,7 @@ pub use self::config::{
 };
 pub use self::disclosure::Disclosure;
 pub use self::entry::{Entry, HoldClocks, Phase};
+use self::equipment::{Claim, Equipment};
 use self::footprint::Footprint;
 use self::forgetting::Forgetting;
 use self::inner::{InnerChoice, inner_footprint};
@@ -157,6 +159,8 @@ pub struct Participant {
     room: DiskGate,
     /// What is forgotten, and when to look again.
     forgetting: Forgetting,
+    /// What the equipment has, if there is a driver.
+    equipment: Equipment,
     /// Which process leads those that share a coordinator's ledger.
     leader_epochs: LeaderEpochs,
 }
@@ -197,6 +201,7 @@ impl Participant {
             boot_in_snapshot: None,
             room: DiskGate::default(),
             forgetting: Forgetting::default(),
+            equipment: Equipment::default(),
             leader_epochs: LeaderEpochs::default(),
         }
     }
@@ -276,7 +281,12 @@ impl Participant {
             return reply(token, answer);
         }
         if let Some(entry) = self.entries.get(&order.txn) {
-            return reply(token, entry.answer_hold(&order));
+            let answer = entry.answer_hold(&order);
+            let waits = entry.waits_for_claim() && matches!(answer, Answer::Held { .. });
+            return match waits {
+                true => Unsynced::new(vec![], self.answer_or_wait(&order.txn, token, answer)),
+                false => reply(token, answer),
+            };
         }
         if !self.config.coordinators.contains(&order.coordinator) {
             return reply(token, Answer::Denied);
@@ -323,10 +333,11 @@ impl Participant {
         let soft = order.hold_for.unwrap_or(self.config.policy.soft).min(ask_by(hard));
         let granted = granted_servers(&order.segments, &servers);
         let answer = Answer::Held { expires_in: hard, servers: granted };
-        let record = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers };
+        let (txn, claim) = (order.txn.clone(), self.claim_of(&order));
+        let record = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers, claim };
         self.must_apply(&record);
         records.push(record);
-        Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
+        Unsynced::new(records, self.answer_or_wait(&txn, token, answer))
     }
 
     /// Admits an order, and chooses what it takes of inner links and servers. Also returns all that it takes.
@@ -367,14 +378,18 @@ impl Participant {
         let (txn, by) = (order.txn.clone(), Cause::Coordinator(order.coordinator.clone()));
         let granted = granted_servers(&order.segments, &servers);
         let (soft, hard) = (lasts, lasts);
-        let held = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers };
-        let booked = ParticipantRecord::Booked { txn, by, at: now };
-        for record in [held, booked] {
+        let claim = self.claim_of(&order);
+        let held = ParticipantRecord::Held { order, soft, hard, at: now, inner, servers, claim };
+        // A hold that must be claimed is booked when it is certain at the equipment.
+        let is_certain = claim == Claim::NotNeeded;
+        let booked =
+            is_certain.then(|| ParticipantRecord::Booked { txn: txn.clone(), by, at: now });
+        for record in std::iter::once(held).chain(booked) {
             self.must_apply(&record);
             records.push(record);
         }
         let answer = Answer::Held { expires_in: lasts, servers: granted };
-        Unsynced::new(records, vec![ParticipantEffect::Reply { token, answer }])
+        Unsynced::new(records, self.answer_or_wait(&txn, token, answer))
     }
 
     /// What a hold of this order takes now: only what goes beyond the booking that it replaces, if any.
@@ -427,6 +442,7 @@ impl Participant {
             self.alarms.insert((held.ask_at.min(held.hard_at), txn.clone()));
             effects.push(ParticipantEffect::Ask { coordinator, txn });
         }
+        records.extend(self.refuse_late_claims(now));
         records.extend(self.forget_due(now));
         Unsynced::new(records, effects)
     }
@@ -497,12 +513,13 @@ impl Core for Participant {
     type Effect = ParticipantEffect;
 
     fn step(&mut self, input: ParticipantInput, now: Now) -> Step {
-        match input {
+        let step = match input {
             ParticipantInput::Start { boot } => {
                 let record = ParticipantRecord::Opened { boot, at: now };
                 self.must_apply(&record);
                 let mut records = vec![record];
                 records.extend(self.route_unrouted(now));
+                self.equipment_starts(now);
                 Unsynced::new(records, vec![])
             }
             ParticipantInput::Hold { order, oldest_open, token } => {
@@ -518,8 +535,12 @@ impl Core for Participant {
                 self.room.now = room;
                 nothing()
             }
+            ParticipantInput::Equipped { key, asked, outcome, trouble } => {
+                self.equipped(key, asked.as_deref(), outcome, trouble, now)
+            }
             ParticipantInput::Tick => self.tick(now),
-        }
+        };
+        self.with_equipment_effects(step, now)
     }
 
     fn apply(&mut self, record: &ParticipantRecord) -> Result<(), ReplayError> {
@@ -541,7 +562,7 @@ impl Core for Participant {
 
     fn next_wake(&self) -> Option<BootTime> {
         let alarm = self.alarms.first().map(|(at, _)| *at);
-        [alarm, self.forgetting.due()].into_iter().flatten().min()
+        [alarm, self.forgetting.due(), self.equipment_due()].into_iter().flatten().min()
     }
 
     fn check_invariants(&self) -> Result<(), String> {
@@ -582,6 +603,7 @@ impl Core for Participant {
         self.check_promised()?;
         self.check_quotas()?;
         self.check_kept()?;
+        self.check_equipment()?;
         let held = |txn: &TransactionId| {
             self.entries.get(txn).is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
         };

@@ -28,6 +28,7 @@ use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, InnerRouter, SiteSer
 use coalloc_protocol::update::UpdatePolicy;
 
 use self::quotas::{QuotaReader, default_quotas};
+use crate::driver::DriverMaker;
 
 /// The kind of an RM; it is also the kind that its ledger has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +125,8 @@ pub struct RmConfig {
     pub inner: Option<v1::InnerNetwork>,
     /// Who may watch profiles, and how often updates are sent.
     pub profiles: Profiles,
+    /// What carries out bookings at real equipment; `None`: bookings are lines in a timetable.
+    pub driver: Option<DriverMaker>,
 }
 
 impl RmConfig {
@@ -183,6 +186,7 @@ impl RmConfig {
             servers,
             inner: None,
             profiles: Profiles::default(),
+            driver: None,
         })
     }
 
@@ -191,6 +195,12 @@ impl RmConfig {
     pub fn with_inside(self, inner: Option<(v1::InnerNetwork, Arc<dyn InnerRouter>)>) -> Self {
         let (inner, inside) = inner.unzip();
         Self { inside, inner, ..self }
+    }
+
+    /// This configuration with a driver to real equipment.
+    #[must_use]
+    pub fn with_driver(self, driver: Option<DriverMaker>) -> Self {
+        Self { driver, ..self }
     }
 
     /// This configuration with coordinators that may watch profiles.

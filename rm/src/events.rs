@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use coalloc_common::{CoordinatorName, Identity, Role, TransactionId};
 use coalloc_ledger::Entry;
-use coalloc_net::convert::{booking_to_wire, span_to_wire};
+use coalloc_net::convert::{booking_to_wire, data_plane_to_wire, span_to_wire};
 use coalloc_net::resource_manager::{BookingChange, progress};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
@@ -69,11 +69,15 @@ fn operator(from: &ProvenPeer) -> Option<String> {
 /// The transaction whose order an event needs and the record leaves out.
 const fn unsaid(record: &ParticipantRecord) -> Option<&TransactionId> {
     match record {
-        ParticipantRecord::Booked { txn, .. } | ParticipantRecord::Ended { txn, .. } => Some(txn),
+        ParticipantRecord::Booked { txn, .. }
+        | ParticipantRecord::Ended { txn, .. }
+        | ParticipantRecord::ClaimRefused { txn, .. }
+        | ParticipantRecord::Equipped { txn, .. } => Some(txn),
         ParticipantRecord::Opened { .. }
         | ParticipantRecord::Moved { .. }
         | ParticipantRecord::Held { .. }
         | ParticipantRecord::Refused { .. }
+        | ParticipantRecord::Claimed { .. }
         | ParticipantRecord::LeaderChanged { .. }
         | ParticipantRecord::Forgotten { .. } => None,
     }
@@ -86,9 +90,16 @@ fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> 
         let booking = booking_to_wire(&order.txn, &order.coordinator, Some(order), servers, state);
         (booking, cause(&Cause::Coordinator(order.coordinator.clone())))
     };
+    // What is booked or claimed was held before, so there is an order, which names the coordinator.
+    let of = |order: Option<&HoldOrder>| {
+        let coordinator = order.map(|order| order.coordinator.clone());
+        coordinator.unwrap_or_else(|| CoordinatorName::composed(""))
+    };
     Some(match record {
-        // How a booking is routed over the inner network is not disclosed; and what is forgotten had ended before.
+        // How a booking is routed over the inner network is not disclosed; and what is forgotten had ended before. That a
+        // hold is claimed is no news to those who know that it is held.
         ParticipantRecord::Opened { .. }
+        | ParticipantRecord::Claimed { .. }
         | ParticipantRecord::Moved { .. }
         | ParticipantRecord::LeaderChanged { .. }
         | ParticipantRecord::Forgotten { .. } => return None,
@@ -96,24 +107,35 @@ fn change(record: &ParticipantRecord, orders: &Orders) -> Option<BookingChange> 
             let servers = granted_servers(&order.segments, servers);
             let (booking, cause) = of_coordinator(order, &servers, S::Held);
             let booking = v1::Booking { expires_in: Some(span_to_wire(*hard)), ..booking };
-            BookingChange { booking, cause, refusal: None, at: *at }
+            BookingChange { booking, cause, refusal: None, data_plane: None, at: *at }
         }
         ParticipantRecord::Refused { order, refusal, at, .. } => {
             let (booking, cause) = of_coordinator(order, &[], S::Refused);
-            BookingChange { booking, cause, refusal: Some(refusal.clone()), at: *at }
+            let refusal = Some(refusal.clone());
+            BookingChange { booking, cause, refusal, data_plane: None, at: *at }
         }
         ParticipantRecord::Booked { txn, by, at } => {
             let (order, servers) = held(orders, txn);
-            // What is booked was held before, so there is an order, which names the coordinator.
-            let coordinator = order.map(|order| order.coordinator.clone());
-            let coordinator = coordinator.unwrap_or_else(|| CoordinatorName::composed(""));
-            let booking = booking_to_wire(txn, &coordinator, order, servers, S::Booked);
-            BookingChange { booking, cause: cause(by), refusal: None, at: *at }
+            let booking = booking_to_wire(txn, &of(order), order, servers, S::Booked);
+            BookingChange { booking, cause: cause(by), refusal: None, data_plane: None, at: *at }
+        }
+        ParticipantRecord::ClaimRefused { txn, refusal, at } => {
+            let (order, servers) = held(orders, txn);
+            let booking = booking_to_wire(txn, &of(order), order, servers, S::Refused);
+            let (cause, refusal) = ("equipment".to_owned(), Some(refusal.clone()));
+            BookingChange { booking, cause, refusal, data_plane: None, at: *at }
+        }
+        ParticipantRecord::Equipped { key, txn, state, at } => {
+            let (order, servers) = held(orders, txn);
+            let booking = booking_to_wire(txn, &of(order), order, servers, S::Unspecified);
+            let data_plane = Some(data_plane_to_wire(&key.resource, txn, state.as_ref()));
+            let cause = "equipment".to_owned();
+            BookingChange { booking, cause, refusal: None, data_plane, at: *at }
         }
         ParticipantRecord::Ended { txn, coordinator, ending, by, at } => {
             let (order, servers) = held(orders, txn);
             let booking = booking_to_wire(txn, coordinator, order, servers, ended(*ending));
-            BookingChange { booking, cause: cause(by), refusal: None, at: *at }
+            BookingChange { booking, cause: cause(by), refusal: None, data_plane: None, at: *at }
         }
     })
 }

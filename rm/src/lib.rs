@@ -8,12 +8,15 @@
 //! * [`servers`]: searches the idle servers of by-server sites.
 //! * [`events`]: turns the participant's records into events for those who watch bookings.
 //! * [`meters`]: what a scrape of metrics reads of the participant.
+//! * [`driver`]: the boundary to real equipment; [`equipment`] keeps it as wanted.
 //! * [`daemon`]: all of this as one process.
 //!
-//! Left out: drivers to real equipment.
+//! Left out: drivers, which are in `nrm` and `crm`.
 
 pub mod config;
 pub mod daemon;
+pub mod driver;
+pub mod equipment;
 pub mod events;
 pub mod meters;
 pub mod publisher;

@@ -9,7 +9,7 @@ use coalloc_common::service_level::WHOLE;
 use coalloc_common::{Now, Requester, Span, TransactionId, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::resource_manager::{
-    AvailabilityQuery, BookingPage, Comparison, ListFilter, TransactionCall,
+    AvailabilityQuery, BookingPage, BookingQuestion, Comparison, ListFilter, TransactionCall,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
@@ -216,6 +216,20 @@ impl ResourceManager for RmService {
         self.handle.read(look).await?.map(Response::new).ok_or_else(denied)
     }
 
+    async fn get_booking(
+        &self,
+        request: Request<v1::GetBookingRequest>,
+    ) -> Result<Response<v1::GetBookingResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let question = BookingQuestion::read(&self.description.name, &caller, request.get_ref())?;
+        let (now, txn) = (self.handle.now(), question.txn.clone());
+        let look = move |participant: &Participant| {
+            let entry = participant.entries().get(&txn)?;
+            Some(booking(participant, &txn, entry, now))
+        };
+        question.answer(self.handle.read(look).await?).map(Response::new)
+    }
+
     async fn list_bookings(
         &self,
         request: Request<v1::ListBookingsRequest>,
@@ -273,7 +287,7 @@ impl Listing {
             work += 1 + segments.clone().count();
             let live = matches!(entry.phase, Phase::Held(_) | Phase::Booked);
             let shows = self.filter.shows(live, segments.map(|segment| segment.window));
-            if shows && !self.page.add(booking(txn, entry, now)) {
+            if shows && !self.page.add(booking(participant, txn, entry, now)) {
                 self.is_whole = true;
                 return;
             }
@@ -283,7 +297,7 @@ impl Listing {
     }
 }
 
-fn booking(txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
+fn booking(participant: &Participant, txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
     let state = match &entry.phase {
         Phase::Held(_) => v1::BookingState::Held,
         Phase::Booked => v1::BookingState::Booked,
@@ -298,5 +312,8 @@ fn booking(txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
     };
     let (order, servers) = (entry.order.as_ref(), entry.granted_servers());
     let booking = convert::booking_to_wire(txn, &entry.coordinator, order, &servers, state);
-    v1::Booking { expires_in, ..booking }
+    let states = participant.equipment_of(txn, entry);
+    let data_plane =
+        states.map(|(key, state)| convert::data_plane_to_wire(&key.resource, txn, Some(state)));
+    v1::Booking { expires_in, data_plane: data_plane.collect(), ..booking }
 }

@@ -17,6 +17,8 @@ use coalloc_protocol::{Core as _, sync};
 use tokio::sync::mpsc;
 
 use crate::config::RmConfig;
+use crate::driver::Naming;
+use crate::equipment;
 
 /// A running participant.
 pub type Node = node::Node<Participant>;
@@ -26,7 +28,7 @@ pub type Handle = node::Handle<Participant>;
 /// The participant of an empty ledger.
 #[must_use]
 pub fn participant(config: &RmConfig) -> Participant {
-    Participant::new(ParticipantConfig {
+    let participant = Participant::new(ParticipantConfig {
         name: config.name.clone(),
         resources: config.resources.clone(),
         kinds: config.kinds.clone(),
@@ -37,7 +39,11 @@ pub fn participant(config: &RmConfig) -> Participant {
         inside: config.inside.clone(),
         servers: config.servers.clone(),
     })
-    .with_changes_kept(config.profiles.changes_kept)
+    .with_changes_kept(config.profiles.changes_kept);
+    match config.driver {
+        Some(_) => participant.with_equipment(),
+        None => participant,
+    }
 }
 
 /// Opens the ledger's file and replays it. Returns the participant as it was when the daemon last stopped.
@@ -98,6 +104,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     // A start has no effects: nobody waits for anything yet.
     let _ = appended.map_err(failed)?;
     let (questions, asked) = mpsc::unbounded_channel();
+    let (changes, changed) = mpsc::unbounded_channel();
     let node = Node::start("participant", host, participant, ledger, move |effect, waiters| {
         match effect {
             ParticipantEffect::Reply { token, answer } => waiters.complete(token, answer),
@@ -105,8 +112,16 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
                 // The task that asks ends only with the process.
                 let _ = questions.send((coordinator, txn));
             }
+            ParticipantEffect::Reconcile { chains } => {
+                // Without a driver nobody listens.
+                let _ = changes.send(chains);
+            }
         }
     })?;
+    if let Some(driver) = &config.driver {
+        let driver = driver.make(Naming::of_ledger(&ledger_id));
+        tokio::spawn(equipment::keep(driver, node.handle.clone(), changed));
+    }
     let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host);
     let handle = node.handle.clone();
     tokio::spawn(resolvers.ask_all(asked, move |by, txn, resolution| {

@@ -220,6 +220,14 @@ impl ResourceManager for Middle {
         self.inner.clone().compare_bookings(request.into_inner()).await
     }
 
+    async fn get_booking(
+        &self,
+        request: Request<v1::GetBookingRequest>,
+    ) -> Result<Response<v1::GetBookingResponse>, Status> {
+        self.said()?;
+        self.inner.clone().get_booking(request.into_inner()).await
+    }
+
     async fn list_bookings(
         &self,
         request: Request<v1::ListBookingsRequest>,

@@ -111,7 +111,7 @@ async fn daemons_are_upgraded_one_by_one_under_load_and_there_is_no_way_back() {
     let ended = federation.command("crm-A").status().unwrap();
     assert!(!ended.success(), "{ended}");
     let log = federation.log("crm-A");
-    assert!(log.contains("format 3") && log.contains("Start the release that wrote it"), "{log}");
+    assert!(log.contains("format 4") && log.contains("Start the release that wrote it"), "{log}");
     assert!(std::fs::read(&ledger).unwrap() == before, "the ledger was changed");
     federation.programs.remove("crm-A");
     let verified = cli(&["ledger", "verify", ledger.to_str().unwrap()]);

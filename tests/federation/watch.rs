@@ -27,8 +27,8 @@ use crate::middle::{self, Point, Then};
 /// A message of either stream.
 #[derive(Debug, Clone, PartialEq)]
 enum WatchMessage {
-    Reservation(v1::ReservationEvent),
-    Booking(v1::BookingEvent),
+    Reservation(Box<v1::ReservationEvent>),
+    Booking(Box<v1::BookingEvent>),
     Progress(String),
 }
 
@@ -53,14 +53,16 @@ impl Stream {
         let next = async {
             match self {
                 Self::Grc(stream) => match stream.message().await?.unwrap().what.unwrap() {
-                    v1::watch_response::What::Event(event) => Ok(WatchMessage::Reservation(event)),
+                    v1::watch_response::What::Event(event) => {
+                        Ok(WatchMessage::Reservation(Box::new(event)))
+                    }
                     v1::watch_response::What::Progress(at) => {
                         Ok(WatchMessage::Progress(at.resume_token))
                     }
                 },
                 Self::Rm(stream) => match stream.message().await?.unwrap().what.unwrap() {
                     v1::watch_bookings_response::What::Event(event) => {
-                        Ok(WatchMessage::Booking(event))
+                        Ok(WatchMessage::Booking(Box::new(event)))
                     }
                     v1::watch_bookings_response::What::Progress(at) => {
                         Ok(WatchMessage::Progress(at.resume_token))

@@ -7,7 +7,8 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs, all_reservations};
 use crate::kit::text;
 use crate::user::wording::reservation::{describe, is_being_planned};
-use crate::user::wording::servers;
+use crate::user::wording::{data_plane, servers};
+use tonic::Code;
 
 /// List the reservations, in the order they were made
 #[derive(Debug, Clone, Args)]
@@ -111,7 +112,17 @@ pub async fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     let response = client.get(v1::GetRequest { id: args.id.clone() }).await;
     let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
     let reservation = given(response.reservation)?;
-    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+    if args.json {
+        return Ok(Answer { text: text::json(&reservation)?, exit: exit_of_show(&reservation) });
+    }
+    let equipment = client.get_data_plane(v1::GetDataPlaneRequest { id: args.id.clone() }).await;
+    let equipment = match equipment {
+        Ok(answer) => answer.into_inner(),
+        // The coordinator is of a release that knows no equipment.
+        Err(status) if status.code() == Code::Unimplemented => v1::GetDataPlaneResponse::default(),
+        Err(status) => return Err(rpc::failure(&status)),
+    };
+    let text = describe(&reservation) + &data_plane::describe(&equipment);
     Ok(Answer { text, exit: exit_of_show(&reservation) })
 }
 

@@ -7,6 +7,7 @@
 //! No command is here, and nothing is asked of a daemon. What only one command shows, that command words.
 
 pub mod comparison;
+pub mod data_plane;
 pub mod owed;
 pub mod plan;
 pub mod refusal;

@@ -202,6 +202,16 @@ impl CoordinatorRpc for GrcService {
         Ok(Response::new(v1::GetResponse { reservation: Some(reservation) }))
     }
 
+    async fn get_data_plane(
+        &self,
+        request: Request<v1::GetDataPlaneRequest>,
+    ) -> Result<Response<v1::GetDataPlaneResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let id = request.into_inner().id;
+        self.check_sees(&caller, "reservation", &id).await?;
+        self.data_plane(&id).await.map(Response::new)
+    }
+
     async fn list(
         &self,
         request: Request<v1::ListRequest>,

@@ -21,7 +21,9 @@ use coalloc_common::topology::FrameView;
 use coalloc_common::{InvalidField, Refusal, Time};
 use coalloc_net::authorization::Caller;
 use coalloc_net::needs::own_version;
-use coalloc_net::resource_manager::{AvailabilityQuery, Comparison, TransactionCall};
+use coalloc_net::resource_manager::{
+    AvailabilityQuery, BookingQuestion, Comparison, TransactionCall,
+};
 use coalloc_net::{convert, status};
 use coalloc_plan::abstracted::periods::least;
 use coalloc_plan::abstracted::refused::{RoutedLink, outward, words};
@@ -33,7 +35,7 @@ use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, MessageKind, 
 use coalloc_protocol::message::{Answer, HoldOrder};
 use tonic::{Request, Response, Status};
 
-use self::bookings::ParentEvents;
+use self::bookings::{ListedTransaction, ParentEvents};
 use self::snapshot::AbstractSnapshot;
 use crate::availability;
 use crate::calls::service::GrcService;
@@ -339,6 +341,21 @@ impl ResourceManager for ParentService {
         };
         let denied = || status::denied(format!("coordinator {name} is not configured as a parent"));
         self.service.handle.read(look).await?.map(Response::new).ok_or_else(denied)
+    }
+
+    async fn get_booking(
+        &self,
+        request: Request<v1::GetBookingRequest>,
+    ) -> Result<Response<v1::GetBookingResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let question = BookingQuestion::read(&self.service.name, &caller, request.get_ref())?;
+        let (now, txn) = (self.service.handle.now(), question.txn.clone());
+        // What the equipment of its members has is not disclosed to a parent.
+        let look = move |core: &Coordinator| {
+            let entry = core.parent_entries().get(&txn)?;
+            Some(ListedTransaction::of(core, &txn, entry)?.shown(now))
+        };
+        question.answer(self.service.handle.read(look).await?).map(Response::new)
     }
 
     async fn list_bookings(

@@ -35,4 +35,6 @@ pub(super) static WORDS: &[&str] = &[
     "retention_ended", "at_rest_since", "reservations", "tombstones",
     "leader_elected", "leader_changed", "epoch", "member", "leader",
     "parent_leader_changed", "parent_leader", "unsupported",
+    "claim", "open", "made", "claimed", "claim_refused", "equipped", "references", "reference", "key",
+    "chain", "stage", "active", "trouble", "equipment",
 ];

@@ -138,9 +138,9 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
     // In the first case only the header is read; in the second, SQLite reads the table but writes
     // nothing.
     let cases = [
-        "PRAGMA user_version = 4; UPDATE meta SET value = 'coalloc 9.1' WHERE key = 'written_by'",
-        "UPDATE meta SET value = '4' WHERE key = 'format_version'; DELETE FROM meta WHERE key = 'written_by'",
-        "PRAGMA user_version = 4; DROP TABLE meta",
+        "PRAGMA user_version = 5; UPDATE meta SET value = 'coalloc 9.1' WHERE key = 'written_by'",
+        "UPDATE meta SET value = '5' WHERE key = 'format_version'; DELETE FROM meta WHERE key = 'written_by'",
+        "PRAGMA user_version = 5; DROP TABLE meta",
     ];
     for sql in cases {
         let (_folder, path) = folder();
@@ -148,9 +148,9 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
         tamper(&path, sql);
         let before = files(&path);
         let error = refusal(&path);
-        assert!(matches!(error, LedgerError::NewerFormat { found: 4, newest: 3, .. }), "{error}");
+        assert!(matches!(error, LedgerError::NewerFormat { found: 5, newest: 4, .. }), "{error}");
         let by = if sql.contains("9.1") { "coalloc 9.1" } else { "a later release" };
-        assert!(error.to_string().contains(&format!("format 4, written by {by}")), "{error}");
+        assert!(error.to_string().contains(&format!("format 5, written by {by}")), "{error}");
         let after = files(&path);
         assert_eq!(after[0], before[0], "{sql}");
         // A read-only look may leave SQLite's own empty side files, but none with content.

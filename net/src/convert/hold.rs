@@ -2,13 +2,14 @@
 //!
 //! Left out: what a resource manager does with a Hold. Source: the ResourceManager service in `coalloc_proto`.
 
-use coalloc_common::{CoordinatorName, InvalidField, RmName, TransactionId, limits};
+use coalloc_common::{CoordinatorName, InvalidField, ResourceId, RmName, TransactionId, limits};
 use coalloc_proto::v1;
 use coalloc_protocol::message::{Answer, GrantedServers, HoldOrder};
+use coalloc_protocol::participant::equipment::{EquipmentState, Stage};
 
 use super::{
     granted_from_wire, granted_to_wire, refusal_from_wire, segments_from_wire, segments_to_wire,
-    span_from_wire, span_to_wire, user_name, wish_from_wire, wish_to_wire,
+    span_from_wire, span_to_wire, time_to_wire, user_name, wish_from_wire, wish_to_wire,
 };
 
 /// Reads a Hold.
@@ -138,5 +139,39 @@ pub fn booking_to_wire(
         expires_in: None,
         replaces: replaces.map(ToString::to_string).unwrap_or_default(),
         servers: granted_to_wire(None, servers),
+        data_plane: Vec::new(),
+    }
+}
+
+/// What the equipment has of a resource for a booking. `of` is the version of the booking that is shown, and `state` is `None` when nothing
+/// is there any more.
+#[must_use]
+pub fn data_plane_to_wire(
+    resource: &ResourceId,
+    of: &TransactionId,
+    state: Option<&EquipmentState>,
+) -> v1::DataPlane {
+    use v1::ProvisionState as P;
+    let stage = state.and_then(|state| state.stage);
+    let has_trouble = state.is_some_and(|state| state.trouble.is_some());
+    let (provision_state, amount) = match stage {
+        Some(Stage::Claimed) => (P::Released, None),
+        Some(Stage::Granted) => (P::Provisioned, None),
+        Some(Stage::Active(amount)) => (P::Provisioned, Some(amount)),
+        None if has_trouble => (P::Provisioning, None),
+        None => (P::Released, None),
+    };
+    let version = state.map_or(of, |state| &state.version);
+    v1::DataPlane {
+        resource: resource.to_string(),
+        provision_state: provision_state.into(),
+        active: amount.is_some(),
+        amount: amount.map_or(0, |amount| amount.0),
+        version: version.to_string(),
+        version_consistent: version == of,
+        handle: state.map(|state| state.reference.clone()).unwrap_or_default(),
+        trouble: state.and_then(|state| state.trouble.clone()).unwrap_or_default(),
+        since: state.map(|state| time_to_wire(state.since)),
+        resource_manager: String::new(),
     }
 }

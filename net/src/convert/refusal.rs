@@ -8,7 +8,7 @@ use coalloc_proto::v1;
 
 use super::{window_from_wire, window_to_wire};
 
-const REASONS: [(Reason, v1::Reason); 21] = [
+const REASONS: [(Reason, v1::Reason); 22] = [
     (Reason::InsufficientCapacity, v1::Reason::InsufficientCapacity),
     (Reason::BeyondCapacity, v1::Reason::BeyondCapacity),
     (Reason::UnknownResource, v1::Reason::UnknownResource),
@@ -30,6 +30,7 @@ const REASONS: [(Reason, v1::Reason); 21] = [
     (Reason::DiskFull, v1::Reason::DiskFull),
     (Reason::Quota, v1::Reason::Quota),
     (Reason::Unsupported, v1::Reason::Unsupported),
+    (Reason::Equipment, v1::Reason::Equipment),
 ];
 
 const KINDS: [(BottleneckKind, v1::BottleneckKind); 9] = [

@@ -24,11 +24,15 @@ impl Observed for ParticipantRecord {
     fn count(&self) {
         let rm = rm();
         match self {
-            Self::Opened { .. } | Self::Moved { .. } | Self::LeaderChanged { .. } => {}
+            Self::Opened { .. }
+            | Self::Moved { .. }
+            | Self::LeaderChanged { .. }
+            | Self::Claimed { .. }
+            | Self::Equipped { .. } => {}
             Self::Held { .. } => {
                 rm.holds.inc();
             }
-            Self::Refused { refusal, .. } => {
+            Self::Refused { refusal, .. } | Self::ClaimRefused { refusal, .. } => {
                 rm.refusals.with([refusal.reason.word()]).inc();
             }
             Self::Booked { .. } => {

@@ -97,6 +97,8 @@ pub struct BookingChange {
     pub cause: String,
     /// Why, if it is a refusal.
     pub refusal: Option<Refusal>,
+    /// What has changed at the equipment, if nothing else has.
+    pub data_plane: Option<v1::DataPlane>,
     /// When.
     pub at: Now,
 }
@@ -112,6 +114,7 @@ impl BookingChange {
             cause: self.cause,
             refusal: self.refusal.as_ref().map(convert::refusal_to_wire),
             booking: Some(self.booking),
+            data_plane: self.data_plane,
         };
         let what = Some(v1::watch_bookings_response::What::Event(event));
         v1::WatchBookingsResponse { what }

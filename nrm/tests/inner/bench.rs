@@ -125,7 +125,7 @@ pub(crate) fn step(
     let effects = sync(vec![unsynced], &mut InstantLog).unwrap().into_effects();
     let answer = effects.into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
-        ParticipantEffect::Ask { .. } => None,
+        ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
     });
     (answer, records)
 }

@@ -189,6 +189,7 @@ pub fn words(name: &str, refusal: &Refusal) -> String {
         Reason::DiskFull => "a disk is nearly full: new holds are refused",
         Reason::Quota => "a quota of its coordinator or of the user is used up",
         Reason::Unsupported => "a release in its domain would not carry it out as it is meant",
+        Reason::Equipment => "the equipment in its domain refuses, or cannot be reached",
         Reason::NotHeld => "nothing is held, and a later Hold will be refused",
         Reason::OutsideHorizon => return refusal.detail.clone(),
         // An RM's own refusal names what is inside, so only one that names no RM is passed on.

@@ -19,7 +19,7 @@ fn answer(participant: &mut Participant, input: ParticipantInput, now: Now) -> A
     let effects = run(participant, input, now);
     let reply = effects.into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
-        ParticipantEffect::Ask { .. } => None,
+        ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
     });
     reply.expect("an answer")
 }

@@ -68,6 +68,14 @@ impl Participant {
                 ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
             return self.record(record, token, Answer::Refused(refusal));
         }
+        if self.entries.get(&txn).is_some_and(Entry::waits_for_claim) {
+            // Nobody was told that it is held.
+            let refusal = self.not_held(&txn);
+            let ending = TransactionEnd::Aborted;
+            let record =
+                ParticipantRecord::Ended { txn, coordinator: by, ending, by: cause, at: now };
+            return self.record(record, token, Answer::Refused(refusal));
+        }
         if hard_at.is_some_and(|hard_at| now.boot < hard_at) {
             // From here on nothing can fail: what is held becomes booked.
             let record = ParticipantRecord::Booked { txn, by: cause, at: now };
@@ -163,7 +171,10 @@ impl Participant {
         let record = match resolution {
             // The next question was already put off when this one was sent.
             Resolution::NotMine | Resolution::Lost => return nothing(),
-            Resolution::Decided(Decision::Commit) if self.lost_old(&txn).is_some() => {
+            Resolution::Decided(Decision::Commit)
+                if self.lost_old(&txn).is_some()
+                    || self.entries.get(&txn).is_some_and(Entry::waits_for_claim) =>
+            {
                 let ending = TransactionEnd::Aborted;
                 ParticipantRecord::Ended { txn, coordinator, ending, by, at: now }
             }

@@ -7,6 +7,7 @@ use coalloc_common::{
 
 use serde::{Deserialize, Serialize};
 
+use super::equipment::Claim;
 use super::footprint::Footprint;
 use super::inner::InnerRoute;
 use super::record::TransactionEnd;
@@ -71,6 +72,12 @@ pub struct Entry {
     /// What is still booked of it although a newer version has replaced it; ends with its Release at the latest.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kept: Vec<Segment>,
+    /// The first transaction of the chain in which each version replaces the one before; `None` when it is this one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub chain: Option<TransactionId>,
+    /// Whether it is certain at the equipment.
+    #[serde(skip_serializing_if = "Claim::is_not_needed", default)]
+    pub claim: Claim,
     /// The transaction that has replaced it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaced_by: Option<TransactionId>,

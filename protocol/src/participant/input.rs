@@ -1,7 +1,10 @@
 //! The inputs and effects of a participant: its interface to its shell.
 
+use std::collections::BTreeSet;
+
 use coalloc_common::{CoordinatorName, DiskSpace, TransactionId};
 
+use super::equipment::{EquipmentKey, EquipmentTrouble, Want};
 use crate::message::{Answer, HoldOrder, Resolution, Token};
 
 impl ParticipantInput {
@@ -15,6 +18,7 @@ impl ParticipantInput {
             Self::Start { .. }
             | Self::Led { .. }
             | Self::Resolved { .. }
+            | Self::Equipped { .. }
             | Self::Room(_)
             | Self::Tick => None,
         }
@@ -79,6 +83,17 @@ pub enum ParticipantInput {
         /// The coordinator's answer, or that none has arrived.
         resolution: Resolution,
     },
+    /// The equipment's answer.
+    Equipped {
+        /// The key under which it was told something.
+        key: EquipmentKey,
+        /// What it was told to have; `None`: nothing.
+        asked: Option<Box<Want>>,
+        /// How it names what it has; any text when it has nothing.
+        outcome: Result<String, EquipmentTrouble>,
+        /// What is wrong with what it has, as of the last look.
+        trouble: Option<String>,
+    },
     /// Whether the disk has space to hold anything new (I17).
     Room(DiskSpace),
     /// Time has passed.
@@ -94,6 +109,11 @@ pub enum ParticipantEffect {
         token: Token<Answer>,
         /// The answer.
         answer: Answer,
+    },
+    /// Compare the equipment with what is wanted of these chains of versions. The outcomes come back as `Equipped`.
+    Reconcile {
+        /// The first transaction of each chain.
+        chains: BTreeSet<TransactionId>,
     },
     /// Ask a coordinator for the decision on a transaction (Resolve). The outcome comes back as `Resolved`.
     Ask {

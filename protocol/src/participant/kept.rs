@@ -64,6 +64,7 @@ impl Participant {
     pub(super) fn fold_settled(&mut self, txn: &TransactionId) -> Result<(), ReplayError> {
         let Some(entry) = self.entries.get_mut(txn) else { return Ok(()) };
         let kept = std::mem::take(&mut entry.kept);
+        self.note_equipment(txn);
         self.give_back(Layer::Booked, &kept)?;
         self.note(&kept);
         let is_new = |new: &TransactionId| {

@@ -10,8 +10,8 @@ use coalloc_common::{
 };
 use proptest::prelude::*;
 
+use super::tests::synced;
 use super::*;
-use crate::durable::{Log, sync};
 
 const CAPACITY: u64 = 100;
 /// How many hours the tests distinguish.
@@ -68,24 +68,12 @@ fn order(by: &str, number: usize, user: &str, amount: u64, window: Window) -> Ho
 }
 
 fn hold(participant: &mut Participant, order: HoldOrder) -> Answer {
-    struct InstantLog;
-    impl Log for InstantLog {
-        type Record = ParticipantRecord;
-        type Error = std::convert::Infallible;
-        fn append_caused(
-            &mut self,
-            _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
-        ) -> Result<(), Self::Error> {
-            Ok(())
-        }
-    }
     let input = ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) };
     let step = participant.step(input, now());
     participant.check_invariants().unwrap();
-    let Ok(synced) = sync(vec![step], &mut InstantLog);
-    let answers = synced.into_effects().into_iter().find_map(|effect| match effect {
+    let answers = synced(step).into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
-        ParticipantEffect::Ask { .. } => None,
+        ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
     });
     answers.unwrap()
 }

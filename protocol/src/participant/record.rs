@@ -10,6 +10,7 @@ use coalloc_common::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::equipment::{Claim, EquipmentKey, EquipmentState};
 use super::refused::OrderDigest;
 use super::{Entry, HoldClocks, InnerMove, InnerRoute, Participant, Phase, SegmentServers};
 use crate::core::ReplayError;
@@ -93,6 +94,40 @@ pub enum ParticipantRecord {
         /// The servers of each segment, when one is at a by-server site.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         servers: Vec<SegmentServers>,
+        /// Must it be claimed at the equipment before it is answered?
+        #[serde(skip_serializing_if = "Claim::is_not_needed", default)]
+        claim: Claim,
+    },
+    /// All that a hold takes is certain at the equipment, recorded before the answer "held".
+    Claimed {
+        /// The transaction of the hold.
+        txn: TransactionId,
+        /// How each resource is named there.
+        references: BTreeMap<ResourceId, String>,
+        /// When the last of them became certain.
+        at: Now,
+    },
+    /// A hold that its equipment refuses, or did not confirm in time. It ends as if it had been refused at once, and is recorded
+    /// before that answer (I8).
+    ClaimRefused {
+        /// The transaction of the hold.
+        txn: TransactionId,
+        /// The refusal, which also answers every repetition.
+        refusal: Refusal,
+        /// When it was refused.
+        at: Now,
+    },
+    /// What is known of the equipment has changed.
+    Equipped {
+        /// Of which key.
+        key: EquipmentKey,
+        /// The newest version of the booking that the equipment has, had, or should have.
+        txn: TransactionId,
+        /// What is known now; `None`: nothing is there any more.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        state: Option<EquipmentState>,
+        /// When it became known.
+        at: Now,
     },
     /// Entries that have not begun yet are rerouted in the inner network, before the hold that needs their
     /// links. Or entries from before there was an inner network get their routes. Their orders do not change.
@@ -178,9 +213,22 @@ impl Participant {
                 self.reopen(boot, *at);
                 Ok(())
             }
-            ParticipantRecord::Held { order, soft, hard, at, inner, servers } => {
+            ParticipantRecord::Held { order, soft, hard, at, inner, servers, claim } => {
                 let choice = (inner.as_deref(), &servers[..]);
-                self.fold_held(order, choice, *soft, *hard, *at, take)
+                self.fold_held(order, choice, *claim, (*soft, *hard), *at, take)
+            }
+            ParticipantRecord::Claimed { txn, references, at } => {
+                self.fold_claimed(txn, references, *at)
+            }
+            ParticipantRecord::ClaimRefused { txn, refusal, .. } => {
+                if !self.entries.get(txn).is_some_and(Entry::waits_for_claim) {
+                    return Err(ReplayError(format!("{txn} is refused but waits for no claim")));
+                }
+                self.fold_over(txn, Phase::Refused(refusal.clone()))
+            }
+            ParticipantRecord::Equipped { key, state, .. } => {
+                self.fold_equipped(key, state.as_ref());
+                Ok(())
             }
             ParticipantRecord::Moved { moves, .. } => self.fold_moved(moves, take),
             ParticipantRecord::Refused { order, whole, refusal, .. } => {
@@ -193,6 +241,8 @@ impl Participant {
                     inner: None,
                     servers: Vec::new(),
                     kept: Vec::new(),
+                    chain: None,
+                    claim: Claim::NotNeeded,
                     replaced_by: None,
                 };
                 self.entries.insert(order.txn.clone(), entry);
@@ -242,8 +292,8 @@ impl Participant {
         &mut self,
         order: &HoldOrder,
         (inner, servers): (Option<&[InnerRoute]>, &[SegmentServers]),
-        soft: Span,
-        hard: Span,
+        claim: Claim,
+        (soft, hard): (Span, Span),
         at: Now,
         take: Take,
     ) -> Result<(), ReplayError> {
@@ -277,6 +327,9 @@ impl Participant {
             ask_at: soft_at,
             asked: 0,
         };
+        let old = order.replaces.as_ref();
+        let chain = old.map(|old| self.entries.get(old).map_or(old, |entry| entry.chain(old)));
+        let chain = chain.cloned();
         let entry = Entry {
             order: Some(order.clone()),
             whole: None,
@@ -285,9 +338,12 @@ impl Participant {
             inner: inner.map(<[InnerRoute]>::to_vec),
             servers: servers.to_vec(),
             kept: Vec::new(),
+            chain,
+            claim,
             replaced_by: None,
         };
         self.entries.insert(order.txn.clone(), entry);
+        self.note_equipment(&order.txn);
         if inner.is_some() {
             self.overlaps.insert(&order.txn, &order.segments);
         }
@@ -376,11 +432,13 @@ impl Participant {
             self.replacing.remove(&old);
             self.forget_overlaps(&old);
             self.leave_booked(&old);
-            if let Some(before) = self.kept_before(&old).cloned()
-                && let Some(before) = self.entries.get_mut(&before)
-            {
+            let before = self.kept_before(&old).cloned();
+            if let Some(before) = before.as_ref().and_then(|txn| self.entries.get_mut(txn)) {
                 // What was kept before is part of the surplus.
                 before.kept.clear();
+            }
+            if let Some(before) = before {
+                self.note_equipment(&before);
             }
             if !keeps_old {
                 self.give_back(Layer::Booked, &surplus)?;
@@ -391,6 +449,7 @@ impl Participant {
                 old.kept = if keeps_old { surplus } else { Vec::new() };
                 old.replaced_by = Some(txn.clone());
             }
+            self.note_equipment(&old);
         }
         for segment in &taken {
             let Some(timetable) = self.timetables.get_mut(&segment.resource) else { continue };
@@ -402,6 +461,7 @@ impl Participant {
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = Phase::Booked;
         }
+        self.note_equipment(txn);
         self.enter_booked(txn);
         Ok(())
     }
@@ -412,23 +472,40 @@ impl Participant {
         coordinator: &CoordinatorName,
         ending: TransactionEnd,
     ) -> Result<(), ReplayError> {
-        self.clear_alarm(txn);
         let phase = Phase::Ended(ending);
         let Some(entry) = self.entries.get(txn) else {
             let coordinator = coordinator.clone();
             let (inner, servers, kept) = (None, Vec::new(), Vec::new());
-            let (order, whole, replaced_by) = (None, None, None);
-            let entry =
-                Entry { order, whole, coordinator, phase, inner, servers, kept, replaced_by };
+            let (order, whole, chain, replaced_by) = (None, None, None, None);
+            let claim = Claim::NotNeeded;
+            let entry = Entry {
+                order,
+                whole,
+                coordinator,
+                phase,
+                inner,
+                servers,
+                kept,
+                chain,
+                claim,
+                replaced_by,
+            };
             self.entries.insert(txn.clone(), entry);
             return Ok(());
-        };
-        let Some((layer, segments)) = entry.in_timetables() else {
-            return Err(ReplayError(format!("{txn} ends twice")));
         };
         if !entry.kept.is_empty() {
             return self.fold_settled(txn);
         }
+        self.fold_over(txn, phase)
+    }
+
+    /// Ends a hold or booking: gives back what it takes.
+    fn fold_over(&mut self, txn: &TransactionId, phase: Phase) -> Result<(), ReplayError> {
+        self.clear_alarm(txn);
+        let taken = self.entries.get(txn).and_then(|entry| Some((entry, entry.in_timetables()?)));
+        let Some((entry, (layer, segments))) = taken else {
+            return Err(ReplayError(format!("{txn} ends twice")));
+        };
         let replaces = entry.order.as_ref().and_then(|order| order.replaces.clone());
         self.give_back(layer, &segments)?;
         self.note(&segments);
@@ -441,6 +518,7 @@ impl Participant {
         if let Some(entry) = self.entries.get_mut(txn) {
             entry.phase = phase;
         }
+        self.note_equipment(txn);
         Ok(())
     }
 

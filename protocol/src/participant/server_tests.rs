@@ -5,9 +5,8 @@ use coalloc_common::{Reason, Refusal, Segment, ServiceLevels, UserName, Window};
 use proptest::prelude::*;
 
 use super::servers::SiteServers;
-use super::tests::{at, config, grc, txn, window};
+use super::tests::{at, config, grc, synced, txn, window};
 use super::*;
-use crate::durable::Log;
 use crate::message::{GrantedServers, ServerWish};
 
 /// CPUs of each server of the site.
@@ -52,17 +51,6 @@ fn picking(order: HoldOrder, picked: &[usize]) -> HoldOrder {
 
 /// Runs a step, and checks the invariants and that replay gives the same entries and the same index.
 fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
-    struct InstantLog;
-    impl Log for InstantLog {
-        type Record = ParticipantRecord;
-        type Error = std::convert::Infallible;
-        fn append_caused(
-            &mut self,
-            _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
-        ) -> Result<(), Self::Error> {
-            Ok(())
-        }
-    }
     let mut twin = participant.clone();
     let step = participant.step(input, now);
     for record in step.records() {
@@ -73,10 +61,9 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     twin.check_invariants().unwrap();
     assert_eq!(*twin.entries, *participant.entries, "I12, I14");
     assert_eq!(twin.timetables, participant.timetables, "I12, I14");
-    let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
-    synced.into_effects().into_iter().find_map(|effect| match effect {
+    synced(step).into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
-        ParticipantEffect::Ask { .. } => None,
+        ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
     })
 }
 

@@ -128,6 +128,11 @@ impl ServerSites {
         self.places.contains_key(name)
     }
 
+    /// The site of a server.
+    pub(super) fn site_of(&self, name: &ResourceId) -> Option<ResourceId> {
+        self.places.get(name).map(|(site, _)| site.clone())
+    }
+
     /// The names of all servers.
     pub(super) fn names(&self) -> impl Iterator<Item = &ResourceId> {
         self.places.keys()

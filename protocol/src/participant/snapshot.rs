@@ -12,6 +12,7 @@ use coalloc_common::timetable::Timetable;
 use coalloc_common::{ResourceId, TransactionId};
 use serde::{Deserialize, Serialize};
 
+use super::equipment::{Claim, EquipmentKey, EquipmentState};
 use super::{Entry, Participant, Phase};
 use crate::core::ReplayError;
 use crate::snapshot::{ChangedPart, Snapshot};
@@ -39,6 +40,13 @@ pub enum ParticipantPart {
         /// The epoch in which it leads.
         epoch: u64,
     },
+    /// What is known of the equipment under one key.
+    Equipment {
+        /// The key.
+        key: EquipmentKey,
+        /// What is known.
+        state: EquipmentState,
+    },
     /// One transaction.
     Entry {
         /// Its id.
@@ -55,6 +63,7 @@ impl Snapshot for Participant {
         self.entries.changed()
             + self.forgetting.oldest_open.on_record.changed()
             + self.leader_epochs.on_record.changed()
+            + self.equipment.states.changed()
             + usize::from(self.boot != self.boot_in_snapshot)
     }
 
@@ -77,6 +86,10 @@ impl Snapshot for Participant {
             let key = format!("leader {ledger}");
             let part = epoch.map(|epoch| ParticipantPart::Leader { ledger, epoch: *epoch });
             ChangedPart { key, part }
+        }));
+        changed.extend(self.equipment.states.take_changed().map(|(key, state)| ChangedPart {
+            key: format!("equipment {} {}", key.chain, key.resource),
+            part: state.cloned().map(|state| ParticipantPart::Equipment { key, state }),
         }));
         changed.extend(self.entries.take_changed().map(|(txn, entry)| ChangedPart {
             key: format!("entry {txn}"),
@@ -101,6 +114,14 @@ impl Snapshot for Participant {
                     return Err(ReplayError(format!("{ledger} is there twice")));
                 }
             }
+            ParticipantPart::Equipment { key, state } => {
+                if self.equipment.states.restore(key.clone(), state).is_some() {
+                    return Err(ReplayError(format!(
+                        "{} {} is there twice",
+                        key.chain, key.resource
+                    )));
+                }
+            }
             ParticipantPart::Entry { txn, mut entry } => {
                 if let Phase::Held(held) = &mut entry.phase {
                     held.ask_at = held.soft_at;
@@ -121,7 +142,7 @@ impl Snapshot for Participant {
             if entry.in_timetables().is_some() {
                 live.push(txn.clone());
             }
-            if !matches!(entry.phase, Phase::Refused(_)) {
+            if !matches!(entry.phase, Phase::Refused(_)) || entry.claim != Claim::NotNeeded {
                 let new = |resource: &&ResourceId| !self.timetables.contains_key(*resource);
                 known.extend(entry.resources().filter(new).cloned());
             }
@@ -164,6 +185,7 @@ impl Participant {
             let taken = self.take_segment(layer, segment, Timetable::restore);
             taken.map_err(|problem| ReplayError(format!("{txn}: {problem}")))?;
         }
+        self.note_equipment(txn);
         match phase {
             Phase::Held(_) => {
                 if let Some(old) = replaces {

@@ -89,6 +89,7 @@ fn held(name: &str, window: Window) -> ParticipantRecord {
         at: at(0),
         inner: None,
         servers: Vec::new(),
+        claim: Claim::NotNeeded,
     }
 }
 
@@ -114,6 +115,7 @@ fn a_hold_that_lasts_less_than_nothing_is_none() {
             at: at(1),
             inner: None,
             servers: Vec::new(),
+            claim: Claim::NotNeeded,
         };
         let error = p.apply(&record).unwrap_err();
         assert!(error.to_string().contains("lasts"), "{error}");
@@ -148,22 +150,24 @@ pub(super) fn run(
     };
     assert_eq!(phases(&twin), phases(participant));
     participant.check_invariants().unwrap();
-    // The tests of this file have no log: they treat effects as if they had been synced.
+    synced(step)
+}
+
+/// The effects of a step, as if its records were on the disk: the tests of a participant have no log.
+pub(super) fn synced(step: Step) -> Vec<ParticipantEffect> {
     struct InstantLog;
-    #[derive(Debug, thiserror::Error)]
-    #[error("never")]
-    struct Never;
     impl crate::durable::Log for InstantLog {
         type Record = ParticipantRecord;
-        type Error = Never;
+        type Error = std::convert::Infallible;
         fn append_caused(
             &mut self,
             _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
-        ) -> Result<(), Never> {
+        ) -> Result<(), Self::Error> {
             Ok(())
         }
     }
-    crate::durable::sync(vec![step], &mut InstantLog).unwrap().into_effects()
+    let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
+    synced.into_effects()
 }
 
 fn answer(effects: Vec<ParticipantEffect>) -> Answer {
@@ -479,7 +483,15 @@ fn a_log_that_cannot_be_stops_the_replay() {
         panic!()
     };
     order.segments.push(Segment { amount: Amount(u64::MAX), ..order.segments[0].clone() });
-    let endless = ParticipantRecord::Held { order, soft, hard, at, inner, servers: Vec::new() };
+    let endless = ParticipantRecord::Held {
+        order,
+        soft,
+        hard,
+        at,
+        inner,
+        servers: Vec::new(),
+        claim: Claim::NotNeeded,
+    };
     assert!(p.apply(&endless).is_err(), "more than any capacity ever was");
     p.check_invariants().unwrap();
     assert_eq!(

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use self::model::{Act, Model, act};
 use super::footprint::Footprint;
+use super::tests::synced;
 use super::*;
-use crate::durable::Log;
 
 /// How many instants the model distinguishes.
 const INSTANTS: usize = 12;
@@ -82,17 +82,6 @@ fn of_capacity(capacity: u64) -> Participant {
 
 /// Runs a step, checks the invariants and that replay gives the same state, and returns the answer.
 fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Option<Answer> {
-    struct InstantLog;
-    impl Log for InstantLog {
-        type Record = ParticipantRecord;
-        type Error = std::convert::Infallible;
-        fn append_caused(
-            &mut self,
-            _: &[crate::causer::CausedRecord<'_, ParticipantRecord>],
-        ) -> Result<(), Self::Error> {
-            Ok(())
-        }
-    }
     let mut twin = participant.clone();
     let step = participant.step(input, now);
     for record in step.records() {
@@ -104,10 +93,9 @@ fn step(participant: &mut Participant, input: ParticipantInput, now: Now) -> Opt
     assert_eq!(twin.timetables, participant.timetables, "I12, I14");
     assert_eq!(twin.replacing, participant.replacing);
     assert_eq!(twin.changes, participant.changes);
-    let Ok(synced) = crate::durable::sync(vec![step], &mut InstantLog);
-    synced.into_effects().into_iter().find_map(|effect| match effect {
+    synced(step).into_iter().find_map(|effect| match effect {
         ParticipantEffect::Reply { answer, .. } => Some(answer),
-        ParticipantEffect::Ask { .. } => None,
+        ParticipantEffect::Ask { .. } | ParticipantEffect::Reconcile { .. } => None,
     })
 }
 

@@ -473,7 +473,7 @@ impl Federation {
                     let (txn, kind) = (txn.clone(), message.kind());
                     sends.push(self.content(Content::Answer { rm, txn, kind, answer }));
                 }
-                (ParticipantEffect::Reply { .. }, _) => {}
+                (ParticipantEffect::Reply { .. } | ParticipantEffect::Reconcile { .. }, _) => {}
             }
         }
         StepOutcome { to: stepped.to, sends, told: Vec::new(), problem: stepped.problem }

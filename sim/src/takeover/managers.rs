@@ -112,6 +112,7 @@ impl World {
             match effect {
                 ParticipantEffect::Reply { answer: given, .. } => answer = Some(given),
                 ParticipantEffect::Ask { txn, .. } => self.send(Event::Ask(rm, txn)),
+                ParticipantEffect::Reconcile { .. } => {}
             }
         }
         if let Some(wake) = self.managers[rm].core.next_wake() {

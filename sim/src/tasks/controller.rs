@@ -122,6 +122,9 @@ impl Controller {
                 | ParticipantRecord::Refused { .. }
                 | ParticipantRecord::Booked { .. }
                 | ParticipantRecord::LeaderChanged { .. }
+                | ParticipantRecord::Claimed { .. }
+                | ParticipantRecord::ClaimRefused { .. }
+                | ParticipantRecord::Equipped { .. }
                 | ParticipantRecord::Forgotten { .. } => {}
             }
         }
@@ -131,6 +134,7 @@ impl Controller {
                 ParticipantEffect::Ask { coordinator, txn } => {
                     stepped.asks.push((coordinator, txn));
                 }
+                ParticipantEffect::Reconcile { .. } => {}
             }
         }
         if stepped.took || !stepped.freed.is_empty() {

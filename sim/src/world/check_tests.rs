@@ -7,6 +7,7 @@ use coalloc_common::{
     limits,
 };
 use coalloc_protocol::message::{Cause, HoldOrder};
+use coalloc_protocol::participant::equipment::Claim;
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig};
 
 use super::super::Trace;
@@ -70,6 +71,7 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
         at: held_at,
         inner: None,
         servers: Vec::new(),
+        claim: Claim::NotNeeded,
     };
     world.watch_rm(0, &[held]).expect("a hold");
     // The RM has asked shortly before, as it must.

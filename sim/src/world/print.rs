@@ -193,6 +193,17 @@ pub fn participant_record(record: &ParticipantRecord) -> String {
             let which: Vec<&str> = transactions.iter().map(TransactionId::as_str).collect();
             format!("forgotten: {}", which.join(" "))
         }
+        ParticipantRecord::Claimed { txn, .. } => format!("claimed {txn}"),
+        ParticipantRecord::ClaimRefused { txn, refusal, .. } => {
+            format!("claim of {txn} refused ({:?})", refusal.reason)
+        }
+        ParticipantRecord::Equipped { key, txn, state, .. } => {
+            let state = state.as_ref().map_or("gone".to_owned(), |state| match &state.trouble {
+                Some(trouble) => format!("in trouble: {trouble}"),
+                None => format!("{:?}", state.stage),
+            });
+            format!("equipment {} of {txn}: {state}", key.resource)
+        }
         ParticipantRecord::Refused { order, refusal, .. } => {
             format!("refused {} ({:?})", order.txn, refusal.reason)
         }

@@ -8,6 +8,7 @@ use coalloc_common::{
 };
 use coalloc_protocol::Core;
 use coalloc_protocol::message::HoldOrder;
+use coalloc_protocol::participant::equipment::Claim;
 use coalloc_protocol::participant::{HoldPolicy, HoldQuotas, ParticipantConfig, ParticipantRecord};
 
 use super::super::node::WALL_START;
@@ -59,8 +60,15 @@ fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
         servers: None,
     };
     let (soft, hard) = (limits::HOLD_SOFT_DEFAULT, limits::HOLD_HARD_DEFAULT);
-    let record =
-        ParticipantRecord::Held { order, soft, hard, at, inner: None, servers: Vec::new() };
+    let record = ParticipantRecord::Held {
+        order,
+        soft,
+        hard,
+        at,
+        inner: None,
+        servers: Vec::new(),
+        claim: Claim::NotNeeded,
+    };
     node.apply(&record).expect("it fits");
 }
 

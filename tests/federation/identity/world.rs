@@ -295,14 +295,14 @@ impl TlsWorld {
     /// Whoever is somebody at some daemon, and the methods that are for it, by daemon. The table is written down here
     /// a second time, so that a row that is too wide in the matrix of the program is noticed.
     pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
-        const USER: &str = "Allocate Get List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch GetQuota \
+        const USER: &str = "Allocate Get GetDataPlane List Modify Plan PlanTask Release Reserve SearchServers SubmitTask Watch GetQuota \
                             GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
         const AUDITOR: &str =
-            "Get GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
+            "Get GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
         const RM_OPERATOR: &str = "Abort Describe FindServers ListBookings QueryAvailability Release SignTip WatchBookings";
-        const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers Hold QueryAvailability Release \
+        const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers GetBooking Hold QueryAvailability Release \
                                    WatchProfiles";
         let mut shown = |domain: &str, role, name| {
             let valid = Validity::lasting(SystemTime::now(), DAY);

@@ -49,8 +49,8 @@ pub(super) struct WatchLimits {
 
 /// An item of a stream.
 pub(super) enum Item {
-    Reservation(v1::ReservationEvent),
-    Booking(v1::BookingEvent),
+    Reservation(Box<v1::ReservationEvent>),
+    Booking(Box<v1::BookingEvent>),
     Progress(String),
 }
 
@@ -110,7 +110,9 @@ impl Open {
         loop {
             let item = match self {
                 Self::Grc(stream) => match stream.message().await?.ok_or_else(closed)?.what {
-                    Some(v1::watch_response::What::Event(event)) => Some(Item::Reservation(event)),
+                    Some(v1::watch_response::What::Event(event)) => {
+                        Some(Item::Reservation(Box::new(event)))
+                    }
                     Some(v1::watch_response::What::Progress(at)) => {
                         Some(Item::Progress(at.resume_token))
                     }
@@ -118,7 +120,7 @@ impl Open {
                 },
                 Self::Rm(stream) => match stream.message().await?.ok_or_else(closed)?.what {
                     Some(v1::watch_bookings_response::What::Event(event)) => {
-                        Some(Item::Booking(event))
+                        Some(Item::Booking(Box::new(event)))
                     }
                     Some(v1::watch_bookings_response::What::Progress(at)) => {
                         Some(Item::Progress(at.resume_token))

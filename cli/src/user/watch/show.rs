@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 
 use crate::kit::exit::Failure;
 use crate::kit::text;
+use crate::user::wording::data_plane;
 
 /// Number of characters of the longest word for a state.
 const STATE_WIDTH: usize = 11;
@@ -125,6 +126,11 @@ impl EventPrinter {
         units: &Units,
     ) -> Result<bool, Failure> {
         let booking = event.booking.clone().unwrap_or_default();
+        if let Some(equipment) = event.data_plane.as_ref().filter(|_| !self.json) {
+            let when = moment(event.time.as_ref(), &self.zone);
+            let (txn, state) = (&booking.transaction, data_plane::state(equipment));
+            return self.print(&format!("{when}  {txn}  {}: {state}", equipment.resource));
+        }
         self.held(&booking.transaction, event.time.as_ref(), booking.expires_in.as_ref());
         let line = if self.json {
             text::json_line(event)?

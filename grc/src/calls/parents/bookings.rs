@@ -226,7 +226,13 @@ impl ParentEvents {
         if let CoordinatorRecord::ParentTombstone { txn, coordinator, at } = record {
             let booking = convert::booking_to_wire(txn, coordinator, None, &[], S::Aborted);
             let cause = format!("coordinator {coordinator}");
-            return Some(BookingChange { booking, cause, refusal: None, at: *at });
+            return Some(BookingChange {
+                booking,
+                cause,
+                refusal: None,
+                data_plane: None,
+                at: *at,
+            });
         }
         let told = facts.get(&subject(record)?)?;
         let (state, at) = match record {
@@ -263,7 +269,7 @@ impl ParentEvents {
         let refusal = why.filter(|_| state == S::Refused);
         let told = |why| outward(&self.name, why, &order.segments, &led(told.plan.as_ref()));
         let refusal = refusal.map(told);
-        Some(BookingChange { booking, cause, refusal, at: *at })
+        Some(BookingChange { booking, cause, refusal, data_plane: None, at: *at })
     }
 }
 

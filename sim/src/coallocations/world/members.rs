@@ -97,6 +97,7 @@ impl World<'_> {
                 ParticipantEffect::Ask { coordinator, txn } => {
                     self.ask_coordinator(Member::Rm(rm), &coordinator, txn);
                 }
+                ParticipantEffect::Reconcile { .. } => {}
             }
         }
         self.wake(Member::Rm(rm), self.rms[rm].next_wake());

@@ -59,6 +59,7 @@ impl Rm {
         let effects = Silent::sync(step).into_iter().map(|effect| match effect {
             ParticipantEffect::Reply { answer, .. } => told(&answer),
             ParticipantEffect::Ask { .. } => "asks".to_owned(),
+            ParticipantEffect::Reconcile { .. } => "looks at its equipment".to_owned(),
         });
         cell(&records, &effects.collect::<Vec<_>>())
     }
