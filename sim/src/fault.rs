@@ -1,6 +1,6 @@
 //! Random worlds with faults: every seed is a federation, its users, its fault rates and its accidents.
 //!
-//! Faults happen for a while (F1 to F14), then they stop, and the world must come to rest within a bound
+//! Faults happen for a while (F1 to F15), then they stop, and the world must come to rest within a bound
 //! (I22). `world/check.rs` says what must hold, and `world/exempt.rs` what is left out of it. The checks run
 //! after every event, and twice at rest: when all is quiet, and again when every packet that was still in
 //! flight has arrived.
@@ -35,10 +35,11 @@ use crate::world::{Trace, World};
 /// the generator of `cargo test` alone. Version 4 has long worlds, reasons and configurations that change,
 /// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
 /// workflows. Version 7 has identities, and rogues with a stolen key. Version 8
-/// has RMs that forget, snapshots that are cut off, and more configurations that change. An entry of the [`corpus`]
+/// has RMs that forget, snapshots that are cut off, and more configurations that change. Version 9 has RMs with
+/// equipment in every third world. An entry of the [`corpus`]
 /// stays under the version that found it, because its seed means another world under any other version. So raising the
 /// version ends the replay of all entries before it.
-pub const GENERATOR: u32 = 8;
+pub const GENERATOR: u32 = 9;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +196,12 @@ const REST_US: i64 = 240 * SECOND;
 /// arrives, which may be long after faults have stopped.
 const REST_UNDECIDED_US: i64 = REST_US + limits::HOLD_HARD_DEFAULT.as_us();
 
+/// Does a seed make a world in which RMs have equipment? Every third does. No random number is drawn for it, so that the
+/// other worlds are the same with and without it.
+const fn has_equipment(seed: u64) -> bool {
+    seed % 3 == 1
+}
+
 /// Runs the world of one seed from its beginning until it is at rest.
 fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), String> {
     if world.dice.per_mille(LONG) {
@@ -204,6 +211,9 @@ fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), St
     if kind == Kind::Turns {
         world.in_turns = 800;
         world.one_way = 300;
+    }
+    if has_equipment(seed) {
+        world.equip(seed);
     }
     let is_tree = kind == Kind::Tree || (kind == Kind::Turns && seed % 16 == 15);
     let twins = if is_tree {
@@ -228,6 +238,7 @@ fn live(world: &mut World, kind: Kind, proof: Proof, seed: u64) -> Result<(), St
     }
     workload::users(world, kind);
     accidents::accidents(world);
+    world.equipment_faults();
     let weather = world.weather;
     let undecided = to_rest(world, twins)?;
     if retention::is_for(seed) && !undecided {

@@ -18,6 +18,7 @@ pub mod check;
 pub mod clients;
 mod compare;
 pub mod counts;
+pub mod equipment;
 pub mod exempt;
 mod flight;
 pub mod identity;
@@ -57,6 +58,7 @@ use coalloc_protocol::participant::{
 use self::check::Watch;
 use self::clients::{Clients, Visit};
 pub use self::counts::{Counts, Fault};
+use self::equipment::{AllEquipment, EquipmentEvent};
 use self::identity::Identities;
 use self::network::{FaultRates, OpenCall, Packet, Question, RandomSource, Rule};
 use self::node::{CrashPoint, DiskSurvival, Finished, Node};
@@ -109,6 +111,8 @@ pub enum Event {
     Visit(Visit),
     /// The shell of a coordinator, in this life, asks for what follows from the reports about a reservation.
     Follow { grc: usize, life: u64, reservation: ReservationId },
+    /// Something happens at the equipment of an RM.
+    Equipment(EquipmentEvent),
 }
 
 /// Who waits for the reply that belongs to a token of a coordinator.
@@ -166,6 +170,8 @@ pub struct World {
     grc_names: Vec<CoordinatorName>,
     /// The RMs. [`Address::Rm`] holds an index into this list.
     pub rms: Vec<Node<Participant>>,
+    /// The equipment of some RMs.
+    equipment: AllEquipment,
     /// The subscriber of each RM.
     subscribers: Vec<Subscriber>,
     /// For each RM, the coordinators that its configuration leaves out for now. The set is read at a start.
@@ -240,6 +246,7 @@ impl World {
             grcs: Vec::new(),
             grc_names: Vec::new(),
             rms: Vec::new(),
+            equipment: AllEquipment::default(),
             subscribers: Vec::new(),
             left_out: Vec::new(),
             meddled: BTreeMap::new(),
@@ -301,10 +308,12 @@ impl World {
         let name = config.name.clone();
         let left_out = Rc::new(RefCell::new(BTreeSet::new()));
         self.left_out.push(Rc::clone(&left_out));
+        let is_equipped = self.gets_equipment(self.rms.len());
         let make = move |_: &str| {
             let mut config = config.clone();
             config.coordinators = &config.coordinators - &*left_out.borrow();
-            Participant::new(config).with_changes_kept(watchers::CHANGES_KEPT)
+            let participant = Participant::new(config).with_changes_kept(watchers::CHANGES_KEPT);
+            if is_equipped { participant.with_equipment() } else { participant }
         };
         let start = |boot| ParticipantInput::Start { boot };
         let every = self.snapshot_every();
@@ -420,6 +429,13 @@ impl World {
                 let until_us = self.troubles.frozen_until(node).unwrap_or(at);
                 self.at(until_us.max(at + 1), event);
             }
+            Event::Equipment(what)
+                if let Some(until_us) = World::shell_of(what)
+                    .and_then(|rm| self.troubles.frozen_until(Address::Rm(rm))) =>
+            {
+                self.at(until_us.max(at + 1), event);
+            }
+            Event::Equipment(what) => self.equipment_event(what)?,
             Event::Synced(node, life) if life == self.life(node) => self.synced(node)?,
             Event::Wake(node, life) if life == self.life(node) => {
                 self.forget_tick(node);
@@ -471,6 +487,7 @@ impl World {
         self.queue.retain(|event| match event {
             Event::Cut(..) | Event::WallJump(..) | Event::Crash { .. } => false,
             Event::Trouble(trouble) => !trouble.begins(),
+            Event::Equipment(what) => !what.begins(),
             _ => true,
         });
     }
@@ -484,6 +501,9 @@ impl World {
             Address::Rm(index) => &mut self.rms[index].clock,
         };
         (clock.wall_ahead_us, clock.was_set) = (us, true);
+        if let Address::Rm(rm) = node {
+            self.disturb_equipment(rm);
+        }
     }
 
     fn life(&self, node: Address) -> u64 {
@@ -524,6 +544,7 @@ impl World {
             Address::Rm(index) => {
                 self.rms[index].crash();
                 self.subscribers[index].disconnect();
+                self.equipment_crashes(index);
             }
         }
         if down_us >= 0 {
@@ -545,7 +566,10 @@ impl World {
                 self.check_all_reported(index)?;
                 self.follow_all(index);
             }
-            Address::Rm(index) => self.rms[index].restart(self.now_us, reboot)?,
+            Address::Rm(index) => {
+                self.rms[index].restart(self.now_us, reboot)?;
+                self.equipment_starts(index);
+            }
         }
         self.watch.asking.awake(node, self.now_us);
         self.start_slowly(node)?;
@@ -679,6 +703,9 @@ impl World {
             Address::Rm(index) => self.rm_synced(index, point)?,
         };
         if point.is_none() && !failed {
+            if let Address::Rm(rm) = node {
+                self.equipment_goes_on(rm)?;
+            }
             return self.begin(node);
         }
         let (down_us, reboot) = match &self.script {
@@ -743,6 +770,7 @@ impl World {
                 ParticipantEffect::Reply { token, answer } => {
                     let call = token.number();
                     self.watch_answer(index, call, &answer)?;
+                    self.watch_claim(index, call, &answer)?;
                     self.watch_meddled(index, call, &answer)?;
                     self.watch_forged(index, call, &answer)?;
                     let Some(grc) = self.calls.get(&call).map(|call| call.grc) else { continue };
@@ -754,6 +782,7 @@ impl World {
                 ParticipantEffect::Ask { coordinator, txn } => {
                     self.ask(Address::Rm(index), &coordinator, txn);
                 }
+                ParticipantEffect::Reconcile { chains } => self.equipment_changed(index, chains),
             }
         }
         Ok(failed)

@@ -17,11 +17,12 @@ pub enum Fault {
     F12,
     F13,
     F14,
+    F15,
 }
 
 impl Fault {
     /// All classes of faults.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::F1,
         Self::F2,
         Self::F3,
@@ -36,6 +37,7 @@ impl Fault {
         Self::F12,
         Self::F13,
         Self::F14,
+        Self::F15,
     ];
 
     /// What the class is, in words, and what is counted as one fault of it.
@@ -63,6 +65,10 @@ impl Fault {
             }
             Self::F13 => "a coordinator meddles with another one's transaction",
             Self::F14 => "a message of somebody who has stolen a coordinator's key",
+            Self::F15 => {
+                "equipment: a call is lost, slow, refused or finds nobody; a thing is forgotten or altered, \
+                 or a stranger's is there"
+            }
         }
     }
 }
@@ -255,6 +261,32 @@ counts! {
     forged_denied: "F14 messages with a stolen key, denied by identity",
     /// Messages with a stolen key about what belongs to the key's coordinator.
     forged_own: "F14 messages with a stolen key about its own coordinator's things",
+    /// Worlds in which RMs have equipment.
+    equipped: "worlds with equipment",
+    /// Calls to equipment.
+    device_calls: "calls to equipment",
+    /// Things at equipment that were made active.
+    device_active: "things at equipment made active",
+    /// Calls to equipment that had no effect, and whose outcome nobody knows.
+    device_lost_before: "F15 calls lost before their effect",
+    /// Calls to equipment that had their effect, and whose outcome nobody knows.
+    device_lost_after: "F15 calls lost after their effect",
+    /// Calls to equipment that took longer than the shell waits.
+    device_slow: "F15 calls that took too long",
+    /// Calls to equipment that were refused.
+    device_refused: "F15 calls refused",
+    /// Calls to equipment that could not be reached.
+    device_down: "F15 calls to equipment that was down",
+    /// Calls that had their effect when nobody waited for them any more.
+    device_late: "F15 effects that came late",
+    /// Outcomes that the participant was too busy to be told.
+    device_untold: "F15 outcomes that were not told",
+    /// Things that equipment forgot.
+    device_forgotten: "F15 things forgotten by equipment",
+    /// Things at equipment that somebody altered.
+    device_altered: "F15 things altered at equipment",
+    /// Things of strangers at equipment.
+    device_strangers: "F15 things of strangers",
 }
 
 impl Counts {

@@ -253,6 +253,9 @@ impl World {
                     return Err(format!("{name} refuses {txn}, which would fit: {refusal}"));
                 }
             }
+            ParticipantRecord::ClaimRefused { txn, .. } => {
+                self.watch.model.live.entry(rm).or_default().remove(txn);
+            }
             ParticipantRecord::Booked { txn, at, .. } => {
                 self.check_length(rm, txn, *at, false)?;
                 let live = self.watch.model.live.entry(rm).or_default();
@@ -284,7 +287,9 @@ impl World {
             }
             ParticipantRecord::Opened { .. }
             | ParticipantRecord::Moved { .. }
-            | ParticipantRecord::LeaderChanged { .. } => {}
+            | ParticipantRecord::LeaderChanged { .. }
+            | ParticipantRecord::Claimed { .. }
+            | ParticipantRecord::Equipped { .. } => {}
         }
         Ok(())
     }

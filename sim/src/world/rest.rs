@@ -11,6 +11,7 @@ impl World {
         self.are_nodes_quiet()
             && self.clients.demands.iter().all(|of| of.is_content() && of.has_reported())
             && self.is_nothing_followed()
+            && self.equipment_unrest().is_none()
     }
 
     /// Is nothing unfinished or held, and is no node down?
@@ -59,6 +60,7 @@ impl World {
         if !self.is_nothing_followed() {
             why.push("a shell asks for what follows from reports".to_owned());
         }
+        why.extend(self.equipment_unrest());
         why.join("; ")
     }
 }

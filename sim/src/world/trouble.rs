@@ -190,6 +190,7 @@ impl World {
         let old = std::mem::take(&mut self.troubles.old);
         let newer = std::mem::take(&mut self.troubles.newer);
         self.troubles = Troubles { old, newer, ..Troubles::default() };
+        self.calm_equipment();
         (0..self.rms.len()).for_each(|rm| self.take_in(rm));
         let rms = (0..self.rms.len()).map(Address::Rm);
         for node in (0..self.grcs.len()).map(Address::Grc).chain(rms) {
@@ -248,6 +249,7 @@ impl World {
         self.watch.asking.awake(node, at_us);
         if let Address::Rm(rm) = node {
             self.model_awake(rm, at_us);
+            self.disturb_equipment(rm);
         }
     }
 
