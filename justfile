@@ -56,6 +56,16 @@ seeds N="20000":
     cargo run --release -- sim fault --seeds {{N}}
     cargo run --release -- sim takeover --seeds {{N}}
 
+# Two Slurm clusters and a shaped link, reserved and used; needs their programs.
+equipment:
+    cargo run --release -- demo equipment
+
+# The tests of real equipment; they need the users alice and bob.
+test-equipment:
+    COALLOC_EQUIPMENT=1 cargo test -p coalloc-nrm --test tc
+    COALLOC_EQUIPMENT=1 cargo test -p coalloc-crm --test slurm
+    COALLOC_EQUIPMENT=1 cargo test -p coalloc --test equipment
+
 # A coordinator whose leader fails so often, under load; needs etcd.
 failovers N="200":
     cargo run --release -- demo ha --failures {{N}} --pause 1

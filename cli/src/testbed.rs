@@ -3,6 +3,7 @@
 //!
 //! * [`demo`] shows a federation on this machine (started by [`local`]), [`compose`] writes one for Docker; [`relay`] delays
 //!   the messages between its domains.
+//! * [`equipment`] shows one whose bookings real equipment carries out: Slurm clusters, and a shaped link.
 //! * [`bench`](mod@bench) measures how much a federation can do, [`compare`] measures solvers, and [`soak`]
 //!   loads a federation for a long time.
 //! * [`audit`] checks that what all daemons and clients say agrees. It shares no code with the daemons.
@@ -14,6 +15,7 @@ pub mod bench;
 pub mod compare;
 pub mod compose;
 pub mod demo;
+pub mod equipment;
 pub mod local;
 pub mod relay;
 pub mod soak;

@@ -28,6 +28,7 @@ use crate::kit::rpc;
 use crate::kit::text;
 use crate::kit::when::next_full;
 use crate::testbed::audit::rules::{audit, audit_tree};
+use crate::testbed::equipment;
 use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::layout::{self, Post, Setup, Shape};
 use crate::testbed::local::{Folder, elgl, first_death, start, stop};
@@ -94,6 +95,7 @@ pub struct DemoArgs {
 /// Demos of another kind.
 #[derive(Debug, Clone, Subcommand)]
 enum DemoKind {
+    Equipment(equipment::EquipmentArgs),
     Ha(ha::HaArgs),
     Servers(servers::ServersArgs),
     Torus(torus::TorusArgs),
@@ -106,6 +108,7 @@ enum DemoKind {
 /// are stopped in each case.
 pub async fn run(args: &DemoArgs) -> Result<Answer, Failure> {
     match &args.what {
+        Some(DemoKind::Equipment(args)) => return equipment::run(args).await,
         Some(DemoKind::Ha(args)) => return ha::run(args).await,
         Some(DemoKind::Servers(args)) => return servers::run(args).await,
         Some(DemoKind::Torus(args)) => return torus::run(args).await,

@@ -51,8 +51,22 @@ pub(crate) async fn start(
     daemons: &mut Daemons,
     tied: bool,
 ) -> Result<Vec<Post>, Failure> {
-    let started = Instant::now();
     let posts = layout::write(setup)?;
+    start_posts(setup, &posts, daemons, tied).await?;
+    Ok(posts)
+}
+
+/// Does the same with daemons whose configurations are written.
+///
+/// # Errors
+/// When a daemon does not come up.
+pub(crate) async fn start_posts(
+    setup: &Setup<'_>,
+    posts: &[Post],
+    daemons: &mut Daemons,
+    tied: bool,
+) -> Result<(), Failure> {
+    let started = Instant::now();
     let (folder, file) = (setup.folder, setup.file);
     let (networks, computes) = (file.networks.len(), file.computes.len());
     let coordinators = match posts.len() - networks - computes {
@@ -99,7 +113,7 @@ pub(crate) async fn start(
     }
     let seconds = started.elapsed().as_secs_f64();
     text::note(&format!("all {} processes serve after {seconds:.1} s", posts.len()));
-    Ok(posts)
+    Ok(())
 }
 
 /// Makes the ledger in etcd that the processes of the coordinator share.

@@ -1,0 +1,195 @@
+//! `coalloc demo equipment`: bookings that real equipment carries out. Two Slurm clusters, a shaped link between them, and two
+//! jobs that measure it in the window of a reservation.
+//!
+//! ```text
+//!        here: the daemons, slurmctld of both clusters
+//!        10.78.1.1 |                  | 10.78.2.1
+//!                  |                  |             management
+//!          mgmt    |                  |  mgmt
+//!   namespace site-N0                namespace site-N1
+//!   slurmd n0-1, n0-2                slurmd n1-1, n1-2
+//!          data |  10.77.1.2   10.77.2.2  | data
+//!               |                         |
+//!         to-N0 +-- namespace exchange ---+ to-N1   shaped by the NRM
+//! ```
+//!
+//! The steps, in order: [`enter`] runs this program again in namespaces of its own, so that nothing of the machine is
+//! touched; [`network`] lays the links; [`site`] starts the clusters; [`files`] writes the configurations of the daemons;
+//! [`story`] reserves, runs the jobs and looks at the equipment; [`report`] says what came of it.
+//!
+//! Left out: faults of the equipment and of the daemons, which `tests/equipment` and the simulator make.
+
+mod enter;
+mod files;
+mod network;
+mod programs;
+mod report;
+mod site;
+mod story;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+
+use self::enter::JobUser;
+use self::report::Report;
+use self::site::Site;
+use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::text;
+use crate::testbed::local::daemons::Daemons;
+use crate::testbed::local::layout::{self, Setup};
+use crate::testbed::local::{Folder, first_death, start_posts, stop};
+
+/// A site of the story, and where its things are.
+#[derive(Debug)]
+struct Place {
+    /// Its name in the federation.
+    name: &'static str,
+    /// The namespace of its nodes.
+    netns: &'static str,
+    /// The nodes of its cluster.
+    nodes: [&'static str; 2],
+    /// The interface of the exchange towards it.
+    port: &'static str,
+    /// The address of the exchange on the link to it.
+    router: &'static str,
+    /// The address of its nodes on the link to the exchange.
+    data: &'static str,
+    /// Our interface towards it.
+    wire: &'static str,
+    /// Our address on the management link, where its controller listens.
+    controller: &'static str,
+    /// The address of its nodes on the management link.
+    management: &'static str,
+}
+
+const PLACES: [Place; 2] = [
+    Place {
+        name: "N0",
+        netns: "site-N0",
+        nodes: ["n0-1", "n0-2"],
+        port: "to-N0",
+        router: "10.77.1.1",
+        data: "10.77.1.2",
+        wire: "mgmt-N0",
+        controller: "10.78.1.1",
+        management: "10.78.1.2",
+    },
+    Place {
+        name: "N1",
+        netns: "site-N1",
+        nodes: ["n1-1", "n1-2"],
+        port: "to-N1",
+        router: "10.77.2.1",
+        data: "10.77.2.2",
+        wire: "mgmt-N1",
+        controller: "10.78.2.1",
+        management: "10.78.2.2",
+    },
+];
+/// The namespace between the sites.
+const EXCHANGE: &str = "exchange";
+/// The CPUs of a node.
+const CPUS_EACH: u32 = 2;
+/// What the link between the sites carries.
+const CAPACITY_BPS: u64 = 1_000_000_000;
+/// What the user of the story reserves of it.
+const BOOKED_BPS: u64 = 300_000_000;
+/// The user of the story.
+const USER: &str = "alice";
+
+/// Real equipment: two Slurm clusters and a shaped link are reserved, used by jobs, and given back
+///
+/// Starts two Slurm clusters of two nodes, a link of 1 Gbit/s between them, the resource managers of all three, and a
+/// coordinator. Reserves both clusters and 300 Mbit/s for a window of some seconds. Jobs that are in the queues start when the
+/// window begins and measure the link with iperf3. When the window ends, jobs, reservations and rates have gone. At
+/// the end everything is audited.
+///
+/// All runs in namespaces of its own and in one folder; nothing of this machine is changed. It works as root, and as a plain user
+/// where the system allows user namespaces. Exit code 0: the jobs have started in the window, the rate is 90 to
+/// 97 % of what is booked (the rest are headers), nothing is left, and the audit holds. Exit code 2: something that it needs
+/// is missing here; the text says what.
+#[derive(Debug, Clone, Args)]
+pub struct EquipmentArgs {
+    /// Folder for configurations, ledgers and logs, kept afterwards [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+    /// The namespaces of whoever has started this process, which runs in others
+    #[arg(long, hide = true, value_name = "NAMESPACES")]
+    entered_from: Option<OsString>,
+}
+
+/// Runs `coalloc demo equipment`.
+///
+/// # Errors
+/// When something is missing on this machine, the equipment or the federation does not come up, a step of the story does not
+/// happen, or the demo is interrupted. Everything is stopped in each case.
+pub async fn run(args: &EquipmentArgs) -> Result<Answer, Failure> {
+    let Some(outside) = &args.entered_from else {
+        enter::check_programs()?;
+        return Err(enter::again()?);
+    };
+    enter::arrive(outside)?;
+    let user = JobUser::find()?;
+    let folder = Folder::new(args.dir.as_deref())?;
+    let (mut daemons, mut sites) = (Daemons::default(), Vec::new());
+    let outcome = tokio::select! {
+        outcome = scenario(folder.path(), &user, &mut sites, &mut daemons) => outcome,
+        () = coalloc_net::server::stop_signal() => {
+            Err(Failure::new(Exit::Interrupted, "interrupted; all daemons, clusters and jobs are stopped"))
+        }
+    };
+    stop(&mut daemons);
+    // The clusters go, with all jobs.
+    drop(sites);
+    match outcome {
+        Ok(report) => {
+            let exit = if report.is_proven() { Exit::Done } else { Exit::Failed };
+            if exit == Exit::Failed || args.dir.is_some() {
+                text::note(&format!(
+                    "configurations, ledgers and logs are in {}",
+                    folder.keep().display()
+                ));
+            }
+            let text = if args.json { report.json()? } else { report.text() };
+            Ok(Answer { text, exit })
+        }
+        Err(failure) if failure.exit == Exit::Interrupted => Err(failure),
+        Err(failure) => {
+            let message = format!("{failure}\nlogs and ledgers are in {}", folder.keep().display());
+            Err(Failure { message, ..failure })
+        }
+    }
+}
+
+async fn scenario(
+    folder: &Path,
+    user: &JobUser,
+    sites: &mut Vec<Site>,
+    daemons: &mut Daemons,
+) -> Result<Report, Failure> {
+    user.let_into(folder)?;
+    let started = Instant::now();
+    network::lay().await?;
+    sites.extend(Site::start_all(folder, user)?);
+    let seconds = started.elapsed().as_secs_f64();
+    text::note(&format!(
+        "two Slurm clusters of two nodes, and a link between them, run after {seconds:.1} s"
+    ));
+    let file = files::federation()?;
+    let setup = Setup::new(folder, &file);
+    let mut posts = layout::write(&setup)?;
+    files::write(&mut posts, sites, user)?;
+    start_posts(&setup, &posts, daemons, true).await?;
+    let story = tokio::select! {
+        story = story::tell(folder, &posts, sites) => story,
+        failure = first_death(daemons) => Err(failure),
+    };
+    // A daemon that died explains more than a step that failed.
+    story.map_err(|failure| daemons.check_alive().err().unwrap_or(failure))
+}
