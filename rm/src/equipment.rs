@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coalloc_common::{TransactionId, limits};
 use coalloc_net::metrics;
 use coalloc_protocol::participant::equipment::EquipmentTrouble;
-use coalloc_protocol::participant::equipment::reconciler::{Command, Outcome, Reconciler, Report};
+use coalloc_protocol::participant::equipment::reconciler::{
+    Command, CommandOutcome, EquipmentReport, Reconciler,
+};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::driver::Driver;
@@ -25,7 +27,7 @@ pub async fn keep(
     mut changed: UnboundedReceiver<ChangedChains>,
 ) {
     let reconciler = Arc::new(Mutex::new(Reconciler::default()));
-    let mut reported = Report::default();
+    let mut reported = EquipmentReport::default();
     while !handle.is_stopping() {
         while let Ok(chains) = changed.try_recv() {
             locked(&reconciler).changed(chains);
@@ -65,32 +67,32 @@ fn locked(reconciler: &Mutex<Reconciler>) -> MutexGuard<'_, Reconciler> {
     reconciler.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn carry_out(driver: &dyn Driver, command: &Command) -> Outcome {
+async fn carry_out(driver: &dyn Driver, command: &Command) -> CommandOutcome {
     // A driver ends its own programs in time. This is for one that does not.
     let patience = limits::EQUIPMENT_PATIENCE.to_std() * 2;
     let silent = |_| EquipmentTrouble::Lost("the driver did not come back in time".to_owned());
     match command {
         Command::Observe(wanted) => {
             let observed = tokio::time::timeout(patience, driver.observe(wanted)).await;
-            Outcome::Observed(observed.map_err(silent).and_then(|observed| observed))
+            CommandOutcome::Observed(observed.map_err(silent).and_then(|observed| observed))
         }
         Command::Make { key, want } => {
             let made = tokio::time::timeout(patience, driver.make(key, want)).await;
-            Outcome::Made(made.map_err(silent).and_then(|made| made))
+            CommandOutcome::Made(made.map_err(silent).and_then(|made| made))
         }
         Command::Remove { reference, .. } => {
             let removed = tokio::time::timeout(patience, driver.remove(reference)).await;
-            Outcome::Removed(removed.map_err(silent).and_then(|removed| removed))
+            CommandOutcome::Removed(removed.map_err(silent).and_then(|removed| removed))
         }
     }
 }
 
 /// Logs a change of the equipment, and counts it.
-fn note(command: &Command, outcome: &Outcome) {
+fn note(command: &Command, outcome: &CommandOutcome) {
     let (action, trouble) = match outcome {
-        Outcome::Observed(outcome) => ("observe", outcome.as_ref().err()),
-        Outcome::Made(outcome) => ("make", outcome.as_ref().err()),
-        Outcome::Removed(outcome) => ("remove", outcome.as_ref().err()),
+        CommandOutcome::Observed(outcome) => ("observe", outcome.as_ref().err()),
+        CommandOutcome::Made(outcome) => ("make", outcome.as_ref().err()),
+        CommandOutcome::Removed(outcome) => ("remove", outcome.as_ref().err()),
     };
     let word = match trouble {
         None => "done",
@@ -115,7 +117,7 @@ fn note(command: &Command, outcome: &Outcome) {
 }
 
 /// Logs what has changed in the report, and sets its gauges.
-fn report(report: &Report, before: &mut Report) {
+fn report(report: &EquipmentReport, before: &mut EquipmentReport) {
     if report == before {
         return;
     }

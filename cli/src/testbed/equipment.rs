@@ -17,7 +17,7 @@
 //! touched; [`network`] lays the links; [`site`] starts the clusters; [`files`] writes the configurations of the daemons;
 //! [`story`] reserves, runs the jobs and looks at the equipment; [`report`] says what came of it.
 //!
-//! Left out: faults of the equipment and of the daemons, which `tests/equipment` and the simulator make.
+//! Left out: faults of the equipment and of the daemons, which the tests of the drivers and the simulator make.
 
 mod enter;
 mod files;

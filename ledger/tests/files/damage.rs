@@ -336,7 +336,7 @@ fn a_look_works_beside_a_writer_and_on_a_copy_and_changes_nothing() {
 fn a_newer_format_is_refused_untouched() {
     let (_folder, path) = crashed(3);
     drop(open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 4").unwrap();
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 5").unwrap();
     let error = refused(&path);
-    assert!(matches!(error, LedgerError::NewerFormat { found: 4, .. }), "{error}");
+    assert!(matches!(error, LedgerError::NewerFormat { found: 5, .. }), "{error}");
 }

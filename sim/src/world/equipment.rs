@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::{Amount, Reason, Refusal, ResourceId, Time, TransactionId, limits};
 use coalloc_protocol::coordinator::MessageKind;
 use coalloc_protocol::message::Answer;
-use coalloc_protocol::participant::equipment::reconciler::{Command, Outcome, Reconciler};
+use coalloc_protocol::participant::equipment::reconciler::{Command, CommandOutcome, Reconciler};
 use coalloc_protocol::participant::equipment::{EquipmentKey, EquipmentTrouble, Stage};
 use coalloc_protocol::participant::{Entry, Participant, ParticipantInput, Phase};
 
@@ -107,7 +107,7 @@ struct CallUnderWay {
     /// Why it fails, whatever its effect is.
     trouble: Option<EquipmentTrouble>,
     /// What its effect was.
-    outcome: Option<Outcome>,
+    outcome: Option<CommandOutcome>,
 }
 
 /// The equipment of one RM, and its shell.
@@ -149,19 +149,19 @@ impl AllEquipment {
 }
 
 /// The outcome of a call that has failed.
-fn failed(command: &Command, trouble: EquipmentTrouble) -> Outcome {
+fn failed(command: &Command, trouble: EquipmentTrouble) -> CommandOutcome {
     match command {
-        Command::Observe(_) => Outcome::Observed(Err(trouble)),
-        Command::Make { .. } => Outcome::Made(Err(trouble)),
-        Command::Remove { .. } => Outcome::Removed(Err(trouble)),
+        Command::Observe(_) => CommandOutcome::Observed(Err(trouble)),
+        Command::Make { .. } => CommandOutcome::Made(Err(trouble)),
+        Command::Remove { .. } => CommandOutcome::Removed(Err(trouble)),
     }
 }
 
-const fn trouble_of(outcome: &Outcome) -> Option<&EquipmentTrouble> {
+const fn trouble_of(outcome: &CommandOutcome) -> Option<&EquipmentTrouble> {
     match outcome {
-        Outcome::Observed(Err(trouble))
-        | Outcome::Made(Err(trouble))
-        | Outcome::Removed(Err(trouble)) => Some(trouble),
+        CommandOutcome::Observed(Err(trouble))
+        | CommandOutcome::Made(Err(trouble))
+        | CommandOutcome::Removed(Err(trouble)) => Some(trouble),
         _ => None,
     }
 }
@@ -536,7 +536,7 @@ impl World {
                     equipment.must_look = equipment.must_look.or(Some(lost));
                 }
             }
-            (Outcome::Observed(Ok(observed)), _) => {
+            (CommandOutcome::Observed(Ok(observed)), _) => {
                 equipment.must_look = None;
                 for presence in observed.present.values() {
                     if let Some(thing) = device.things.get_mut(&presence.reference) {
@@ -544,7 +544,7 @@ impl World {
                     }
                 }
             }
-            (Outcome::Made(Ok(name)), _) => {
+            (CommandOutcome::Made(Ok(name)), _) => {
                 if let Some(thing) = device.things.get_mut(name) {
                     thing.is_known = true;
                 }

@@ -47,7 +47,7 @@ pub enum Command {
 
 /// The outcome of a [`Command`], of the same kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// What was seen.
     Observed(Result<Observed, EquipmentTrouble>),
     /// How what was made is named.
@@ -92,12 +92,12 @@ pub struct Reconciler {
     pauses: BTreeMap<EquipmentKey, Pause>,
     /// The pause of the equipment as a whole.
     down: Option<Pause>,
-    report: Report,
+    report: EquipmentReport,
 }
 
 /// What an operator is told of the equipment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct EquipmentReport {
     /// Why the equipment cannot be looked at; `None` when it can.
     pub trouble: Option<String>,
     /// What was not as wanted at the last look, in a sentence for each.
@@ -116,7 +116,7 @@ impl Reconciler {
 
     /// What an operator is told, as of the last look.
     #[must_use]
-    pub const fn report(&self) -> &Report {
+    pub const fn report(&self) -> &EquipmentReport {
         &self.report
     }
 
@@ -243,14 +243,14 @@ impl Reconciler {
     pub fn done(
         &mut self,
         command: Command,
-        outcome: Outcome,
+        outcome: CommandOutcome,
         now: BootTime,
     ) -> Vec<ParticipantInput> {
         match (command, outcome) {
-            (Command::Observe(wanted), Outcome::Observed(observed)) => {
+            (Command::Observe(wanted), CommandOutcome::Observed(observed)) => {
                 self.observed(wanted, observed, now)
             }
-            (Command::Make { key, want }, Outcome::Made(outcome)) => {
+            (Command::Make { key, want }, CommandOutcome::Made(outcome)) => {
                 match &outcome {
                     Ok(reference) => {
                         self.succeeded(Some(&key), now);
@@ -269,7 +269,7 @@ impl Reconciler {
                 let trouble = self.trouble_of(&key);
                 vec![ParticipantInput::Equipped { key, asked: Some(want), outcome, trouble }]
             }
-            (Command::Remove { key, reference }, Outcome::Removed(outcome)) => {
+            (Command::Remove { key, reference }, CommandOutcome::Removed(outcome)) => {
                 self.removed(key, reference, outcome, now)
             }
             // The shell answers each command in kind.
@@ -352,7 +352,8 @@ impl Reconciler {
         let pause =
             if closely { limits::EQUIPMENT_LOOK_SOON } else { limits::EQUIPMENT_LOOK_EVERY };
         self.look_at = Some(now.saturating_add(pause));
-        self.report = Report { intruders: observed.intruders, ..Report::default() };
+        self.report =
+            EquipmentReport { intruders: observed.intruders, ..EquipmentReport::default() };
         self.known.retain(|key, _| !wanted.contains_key(key) || observed.present.contains_key(key));
         let is_wanted: BTreeSet<EquipmentKey> = wanted.keys().cloned().collect();
         let mut present = observed.present;

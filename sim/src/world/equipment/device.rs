@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use coalloc_common::{Reason, Refusal, ResourceId};
-use coalloc_protocol::participant::equipment::reconciler::{Command, Outcome};
+use coalloc_protocol::participant::equipment::reconciler::{Command, CommandOutcome};
 use coalloc_protocol::participant::equipment::{
     EquipmentKey, EquipmentTrouble, Observed, Presence, Want,
 };
@@ -32,16 +32,16 @@ pub(super) struct Device {
 
 impl Device {
     /// Has its effect on the device.
-    pub(super) fn carry_out(&mut self, command: &Command) -> Result<Outcome, String> {
+    pub(super) fn carry_out(&mut self, command: &Command) -> Result<CommandOutcome, String> {
         Ok(match command {
-            Command::Observe(wanted) => Outcome::Observed(Ok(self.seen(wanted))),
-            Command::Make { key, want } => Outcome::Made(self.make(key, want)),
+            Command::Observe(wanted) => CommandOutcome::Observed(Ok(self.seen(wanted))),
+            Command::Make { key, want } => CommandOutcome::Made(self.make(key, want)),
             Command::Remove { reference, .. } => {
                 if self.strangers.contains_key(reference) {
                     return Err(format!("I23: {reference} is removed, which is a stranger's"));
                 }
                 self.things.remove(reference);
-                Outcome::Removed(Ok(()))
+                CommandOutcome::Removed(Ok(()))
             }
         })
     }

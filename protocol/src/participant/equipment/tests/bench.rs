@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::super::tests::{at, config, grc, synced, txn};
 use super::super::super::*;
-use super::super::reconciler::{Command, Outcome, Reconciler};
+use super::super::reconciler::{Command, CommandOutcome, Reconciler};
 use super::super::*;
 use crate::message::HoldOrder;
 
@@ -31,7 +31,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn carry_out(&mut self, command: &Command) -> Outcome {
+    pub(super) fn carry_out(&mut self, command: &Command) -> CommandOutcome {
         let fault = self.faults.pop_front().unwrap_or(Fault::None);
         let refusal = || Refusal::new(Reason::Equipment, "a job is in the way".to_owned());
         let trouble = match fault {
@@ -48,7 +48,7 @@ impl Device {
                 self.calls.push("observe");
                 self.was_looked_at = true;
                 let seen = trouble.or(lost).map_or_else(|| Ok(self.seen(wanted)), Err);
-                Outcome::Observed(seen)
+                CommandOutcome::Observed(seen)
             }
             Command::Make { key, want } => {
                 self.calls.push("make");
@@ -57,7 +57,7 @@ impl Device {
                     Some(trouble) => Err(trouble),
                     None => Ok(self.make(key, want)),
                 };
-                Outcome::Made(done.and_then(|name| lost.map_or(Ok(name), Err)))
+                CommandOutcome::Made(done.and_then(|name| lost.map_or(Ok(name), Err)))
             }
             Command::Remove { reference, .. } => {
                 self.calls.push("remove");
@@ -66,7 +66,7 @@ impl Device {
                 if done.is_ok() {
                     self.things.remove(reference);
                 }
-                Outcome::Removed(done.and_then(|()| lost.map_or(Ok(()), Err)))
+                CommandOutcome::Removed(done.and_then(|()| lost.map_or(Ok(()), Err)))
             }
         }
     }
