@@ -100,7 +100,13 @@ impl SharedFederation {
             let standby = answers.iter().position(Result::is_err);
             let leads = answers.iter().position(Result::is_ok);
             let (Some(leads), Some(standby)) = (leads, standby) else { return false };
-            *found.borrow_mut() = Some((leads, answers.remove(standby).unwrap_err()));
+            // A process that has just started may not have heard yet who leads.
+            let refusal = answers.remove(standby).unwrap_err();
+            let info = refusal.get_details_error_info();
+            if info.is_none_or(|info| !info.metadata.contains_key("leader")) {
+                return false;
+            }
+            *found.borrow_mut() = Some((leads, refusal));
             true
         })
         .await;
