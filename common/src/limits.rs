@@ -786,6 +786,19 @@ pub const EQUIPMENT_RETRY_MIN: Span = Span::from_millis(200);
 pub const EQUIPMENT_RETRY_MAX: Span = Span::from_secs(5);
 /// How late the start or the end of a window may be noticed when the wall clock jumps.
 pub const EQUIPMENT_CLOCK_CHECK: Span = Span::from_secs(10);
+/// How late a coordinator may notice the start or the end of a window when the wall clock jumps.
+pub const USAGE_CLOCK_CHECK: Span = Span::from_secs(60);
+/// How many reservations a coordinator looks at in one step for what their users can do with them. Others wait no longer for
+/// the coordinator than for a listing.
+pub const USAGE_SLICE: usize = 200;
+/// The most characters of what is wrong at one resource manager's equipment that a coordinator keeps of a reservation.
+pub const EQUIPMENT_TROUBLE_CHARS_MAX: usize = 400;
+/// The most resources of one reservation at one resource manager of whose equipment a coordinator keeps what it is told: both
+/// versions while it is changed. An honest resource manager tells of no others.
+pub const EQUIPMENT_RESOURCES_MAX: usize = 2 * HOLD_SEGMENTS_MAX;
+/// The most that a coordinator takes of one resource manager's equipment at the beginning of a stream. With the texts it is
+/// some 100 MB, and more than a cluster or a shaped link has of reservations.
+pub const EQUIPMENT_FOUND_MAX: usize = 200_000;
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".
 pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 

@@ -129,13 +129,17 @@ pub enum Bug {
     ForgottenStop,
     /// A claim whose outcome is unknown is made again without a look at what is there.
     DoubleClaim,
+    /// A reservation is active as soon as its window begins, whatever its equipment says.
+    ActiveUnheard,
+    /// Nobody notices that the window of a reservation is over.
+    EndUnnoticed,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 58] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -191,6 +195,8 @@ impl Bug {
         Self::MakeBeforeObserve,
         Self::ForgottenStop,
         Self::DoubleClaim,
+        Self::ActiveUnheard,
+        Self::EndUnnoticed,
         Self::Canary,
     ];
 
@@ -280,6 +286,10 @@ impl Bug {
             }
             Self::ForgottenStop => ("RM", "leaves a booking active when its window ends"),
             Self::DoubleClaim => ("RM", "repeats a lost claim without a look at what is there"),
+            Self::ActiveUnheard => {
+                ("GRC", "calls a reservation active before its equipment has let the user in")
+            }
+            Self::EndUnnoticed => ("GRC", "does not notice that a window is over"),
             Self::TombstoneForgotten => {
                 ("RM", "forgets that a transaction has ended while its Hold may be on the way")
             }

@@ -93,6 +93,7 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             mends: None,
             anew: Vec::new(),
             version: 0,
+            active: false,
             at,
         },
         CoordinatorRecord::Decided {
@@ -102,10 +103,11 @@ fn confirmed(n: usize) -> [CoordinatorRecord; 4] {
             state: State::Committing,
             expires_in: None,
             version: 0,
+            active: false,
             at,
             servers: BTreeMap::new(),
         },
-        CoordinatorRecord::Finished { txn, state: State::Confirmed, version: 1, at },
+        CoordinatorRecord::Finished { txn, state: State::Confirmed, version: 1, active: false, at },
     ]
 }
 

@@ -21,6 +21,7 @@ use crate::calls::service::GrcService;
 use crate::calls::workflows::report::RevisionQueue;
 use crate::config::GrcConfig;
 use crate::meters;
+use crate::node::equipment;
 use crate::node::pauses::Pauses;
 use crate::node::reconcile::Reconciler;
 use crate::node::shell;
@@ -125,6 +126,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     federation.watch();
     pictures.watch();
     reconciler.watch();
+    equipment::follow(config.name.as_str(), &federation, &node.handle);
     let ledgers =
         LedgersService::new(node.handle.clone(), &ledger_id, "grc", name, &config.daemon.security);
     let calls = matches!(config.daemon.security, Security::Proven(_));

@@ -256,6 +256,22 @@ impl BookingQuestion {
     }
 }
 
+/// Reads which coordinator wants to watch the equipment of the resource manager `rm`.
+///
+/// # Errors
+/// As [`Comparison::read`].
+pub fn equipment_watcher(
+    rm: &str,
+    caller: &Caller,
+    wire: &v1::WatchEquipmentRequest,
+) -> Result<CoordinatorName, Status> {
+    check_meant(rm, &wire.resource_manager)?;
+    let coordinator = CoordinatorName::parse("coordinator", &wire.coordinator);
+    let coordinator = coordinator.map_err(|error| status::invalid(&error))?;
+    caller.check_is_coordinator("coordinator", &coordinator)?;
+    Ok(coordinator)
+}
+
 /// The coordinators that know the outcomes of holds.
 #[derive(Debug)]
 pub struct Resolvers {

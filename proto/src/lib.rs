@@ -22,3 +22,17 @@ pub mod v1 {
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 pub use time::{Duration, Timestamp};
+
+impl v1::ReservationState {
+    /// Is it booked everywhere, and not over?
+    #[must_use]
+    pub const fn is_booked(self) -> bool {
+        matches!(self, Self::Confirmed | Self::Active)
+    }
+
+    /// Is it booked everywhere, whether its time is over or not?
+    #[must_use]
+    pub const fn was_booked(self) -> bool {
+        self.is_booked() || matches!(self, Self::PassedEndTime)
+    }
+}

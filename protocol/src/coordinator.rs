@@ -81,6 +81,9 @@ mod tests;
 mod transaction;
 #[cfg(test)]
 mod turn_tests;
+mod usage;
+#[cfg(test)]
+mod usage_tests;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,6 +121,8 @@ pub use self::reservation::{
 use self::retrying::RetryState;
 pub use self::snapshot::CoordinatorPart;
 use self::transaction::{Transaction, TransactionGoal};
+use self::usage::Usages;
+pub use self::usage::{EquipmentFound, EquipmentNews, ResourceUsage, Usage, UsagePhase};
 use self::waiting::{Conversations, Waiter};
 use crate::conversation::ReleaseReply;
 use crate::core::{Core, ReplayError};
@@ -174,6 +179,8 @@ pub struct Coordinator {
     parents: ParentHolds,
     /// Which reservations of each user are live.
     live: LiveReservations,
+    /// What is needed to know the usage of reservations.
+    usages: Usages,
     /// How much each user may have reserved.
     quotas: ReservationQuotas,
     /// What is kept of the notes of a refused reservation that are long.
@@ -234,6 +241,7 @@ impl Coordinator {
             mendings: Mendings::default(),
             parents: ParentHolds::default(),
             live: LiveReservations::default(),
+            usages: Usages::default(),
             quotas: ReservationQuotas::default(),
             forgetting: Forgetting::default(),
             epoch: LeaderEpoch::default(),
@@ -455,6 +463,7 @@ impl Coordinator {
         }
         self.start_mending(now, out);
         self.start_forgetting(now);
+        self.start_usage();
     }
 
     /// Why an undecided transaction ends at a restart.
@@ -468,6 +477,7 @@ impl Coordinator {
     fn record(&mut self, mut record: CoordinatorRecord, out: &mut StepOutput) {
         self.must_apply(&record);
         self.stamp(&mut record);
+        self.stir_usage_after(&record);
         self.answer_waiting(&record, out);
         out.records.push(record);
     }
@@ -542,6 +552,7 @@ impl Core for Coordinator {
             CoordinatorInput::Compared { rm, differences } => {
                 self.compared(&rm, differences, now, &mut out);
             }
+            CoordinatorInput::Equipment(news) => self.equipment_news(news),
             CoordinatorInput::Repair(input) => self.repair(input, now, &mut out),
             CoordinatorInput::Parent(input) => self.parent_input(input, now, &mut out),
             CoordinatorInput::Room(room) => self.room.now = room,
@@ -551,6 +562,7 @@ impl Core for Coordinator {
                 self.forget_due(now, &mut out);
             }
         }
+        self.look_at_usage(now, &mut out);
         self.plan_to_forget(now);
         Unsynced::new(out.records, out.effects)
     }
@@ -573,7 +585,8 @@ impl Core for Coordinator {
 
     fn next_wake(&self) -> Option<BootTime> {
         let due = self.alarms.first().map(|(at, _)| *at);
-        let others = [self.next_mend(), self.disowning.next_wake(), self.forgetting.due()];
+        let others =
+            [self.next_mend(), self.disowning.next_wake(), self.forgetting.due(), self.usage_due()];
         due.into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -609,6 +622,7 @@ impl Core for Coordinator {
         self.check_promises()?;
         self.check_attempts()?;
         self.check_live()?;
+        self.check_usages()?;
         self.check_waiting()?;
         self.check_trying()
     }

@@ -165,6 +165,7 @@ impl RmConfig {
             coordinators: coordinators.keys().map(ToString::to_string).collect(),
             started: None,
             version: Some(own_version(&[])),
+            has_equipment: false,
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;

@@ -108,7 +108,12 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         config.name.as_str(),
         &config.daemon.security,
     );
-    let description = DescribeResponse { ledger_id, started, ..config.description.clone() };
+    let description = DescribeResponse {
+        ledger_id,
+        started,
+        has_equipment: config.driver.is_some(),
+        ..config.description.clone()
+    };
     let service = RmService::new(node.handle.clone(), description, publisher);
     let routes =
         Routes::new(server::resource_manager(service)).add_service(server::ledgers(ledgers));

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{CoordinatorName, Identity, Role, TransactionId};
+use coalloc_common::{CoordinatorName, Identity, ResourceId, Role, TransactionId};
 use coalloc_ledger::Entry;
 use coalloc_net::convert::{booking_to_wire, data_plane_to_wire, span_to_wire};
 use coalloc_net::resource_manager::{BookingChange, progress};
@@ -14,6 +14,7 @@ use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::ProvenPeer;
 use coalloc_protocol::message::{Cause, GrantedServers, HoldOrder};
+use coalloc_protocol::participant::equipment::EquipmentState;
 use coalloc_protocol::participant::{
     Participant, ParticipantRecord, TransactionEnd, granted_servers,
 };
@@ -57,6 +58,80 @@ impl Events<Participant> for BookingEvents {
 
     fn progress(&self, resume_token: String) -> v1::WatchBookingsResponse {
         progress(resume_token)
+    }
+}
+
+/// Events of the equipment, for the coordinator of the bookings.
+#[derive(Debug, Clone)]
+pub struct EquipmentEvents {
+    /// Only what is of its bookings.
+    pub coordinator: CoordinatorName,
+}
+
+impl Events<Participant> for EquipmentEvents {
+    type Message = v1::WatchEquipmentResponse;
+    /// The coordinators of transactions.
+    type Facts = BTreeMap<TransactionId, CoordinatorName>;
+
+    fn needs_facts(record: &ParticipantRecord) -> bool {
+        matches!(record, ParticipantRecord::Equipped { .. })
+    }
+
+    fn facts(records: &[Entry<ParticipantRecord>], core: &Participant) -> Self::Facts {
+        let of = |entry: &Entry<ParticipantRecord>| match &entry.record {
+            ParticipantRecord::Equipped { txn, .. } => {
+                Some((txn.clone(), core.entries().get(txn)?.coordinator.clone()))
+            }
+            _ => None,
+        };
+        records.iter().filter_map(of).collect()
+    }
+
+    fn event(
+        &self,
+        entry: &Entry<ParticipantRecord>,
+        coordinators: &Self::Facts,
+        _: &dyn Fn() -> String,
+    ) -> Option<v1::WatchEquipmentResponse> {
+        let ParticipantRecord::Equipped { key, txn, state, .. } = &entry.record else {
+            return None;
+        };
+        let is_own = coordinators.get(txn) == Some(&self.coordinator);
+        let found = is_own.then(|| booking_data_plane(&key.resource, txn, state.as_ref()))?;
+        let what = v1::watch_equipment_response::What::DataPlane(found);
+        Some(v1::WatchEquipmentResponse { what: Some(what) })
+    }
+
+    fn progress(&self, resume_token: String) -> v1::WatchEquipmentResponse {
+        let progress = v1::WatchProgress { resume_token };
+        let what = v1::watch_equipment_response::What::Progress(progress);
+        v1::WatchEquipmentResponse { what: Some(what) }
+    }
+}
+
+/// All that the equipment has of the bookings of a coordinator.
+pub(crate) fn equipment_of(
+    participant: &Participant,
+    coordinator: &CoordinatorName,
+) -> Vec<v1::BookingDataPlane> {
+    let states = participant.equipment_states().iter();
+    let own = states.filter(|(_, state)| {
+        let entry = participant.entries().get(&state.version);
+        entry.is_some_and(|entry| entry.coordinator == *coordinator)
+    });
+    own.map(|(key, state)| booking_data_plane(&key.resource, &state.version, Some(state))).collect()
+}
+
+fn booking_data_plane(
+    resource: &ResourceId,
+    txn: &TransactionId,
+    state: Option<&EquipmentState>,
+) -> v1::BookingDataPlane {
+    let nothing = || v1::DataPlane { resource: resource.to_string(), ..v1::DataPlane::default() };
+    let has = |state| data_plane_to_wire(resource, txn, Some(state));
+    v1::BookingDataPlane {
+        transaction: txn.to_string(),
+        data_plane: Some(state.map_or_else(nothing, has)),
     }
 }
 

@@ -10,17 +10,20 @@ use coalloc_common::{Now, Requester, Span, TransactionId, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::resource_manager::{
     AvailabilityQuery, BookingPage, BookingQuestion, Comparison, ListFilter, TransactionCall,
+    equipment_watcher,
 };
 use coalloc_net::traces::Span as Traced;
 use coalloc_net::watch::Watch;
 use coalloc_net::{convert, status};
 use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
+use coalloc_proto::v1::watch_equipment_response::What;
 use coalloc_protocol::message::MessageKind;
 use coalloc_protocol::participant::{Entry, Participant, ParticipantInput, Phase, Question};
+use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status};
 
-use crate::events::{BookingEvents, ended};
+use crate::events::{BookingEvents, EquipmentEvents, ended, equipment_of};
 use crate::publisher::Publisher;
 use crate::servers::{ServerCatalog, ServerSearch};
 use crate::shell::Handle;
@@ -61,6 +64,29 @@ impl RmService {
 impl ResourceManager for RmService {
     type WatchBookingsStream = Watch<v1::WatchBookingsResponse>;
     type WatchProfilesStream = Watch<v1::WatchProfilesResponse>;
+    type WatchEquipmentStream = Watch<v1::WatchEquipmentResponse>;
+
+    async fn watch_equipment(
+        &self,
+        request: Request<v1::WatchEquipmentRequest>,
+    ) -> Result<Response<Self::WatchEquipmentStream>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let rm = &self.description.name;
+        let coordinator = equipment_watcher(rm, &caller, request.get_ref())?;
+        if !self.description.has_equipment {
+            let text = format!("{rm} has no equipment behind its bookings");
+            return Err(status::precondition("EQUIPMENT", rm, text));
+        }
+        // First what changes from now on, then what there is, so that nothing is missed in between.
+        let events = EquipmentEvents { coordinator: coordinator.clone() };
+        let changes = self.handle.watch(&caller, "", events).await?;
+        let look = move |participant: &Participant| equipment_of(participant, &coordinator);
+        let now = self.handle.read(look).await?.into_iter().map(What::DataPlane);
+        let now = now.chain([What::Complete(v1::EquipmentComplete {})]);
+        let now = now.map(|what| Ok(v1::WatchEquipmentResponse { what: Some(what) }));
+        let now: Vec<Result<v1::WatchEquipmentResponse, Status>> = now.collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(now).chain(changes))))
+    }
 
     async fn watch_profiles(
         &self,

@@ -44,6 +44,8 @@ pub struct Cost {
 /// When users call: first for the reservation, then for its change or release.
 const FIRST_US: i64 = 1_000_000;
 const THEN_US: i64 = 10_000_000;
+/// When everything is at rest. The windows begin later.
+const REST_US: i64 = 3_010_000_000;
 
 /// Counts the cost of one operation over `n` RMs, or over `n` child coordinators.
 ///
@@ -74,7 +76,7 @@ pub fn count(operation: Operation, n: usize) -> Result<Cost, String> {
         world.step()?;
     }
     let before = world.counts.packets;
-    while world.step()? {}
+    world.run_until(REST_US)?;
     world.check_rest()?;
     if !world.is_quiet() {
         return Err(format!("{operation:?} of {n}: {}", world.why_not_quiet()));

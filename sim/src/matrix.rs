@@ -127,7 +127,7 @@ impl Scenario {
             return Err(format!("I22: not at rest in time: {}", world.why_not_quiet()));
         }
         world.check_rest()?;
-        while world.step()? {}
+        world.run_until(REST_US)?;
         world.check_rest().map_err(|error| format!("after the last packet: {error}"))?;
         let outcome = outcome(&world)?;
         let syncs = world.script.map(|script| script.syncs).unwrap_or_default();

@@ -38,6 +38,7 @@ pub mod script;
 mod sent;
 pub mod tree;
 pub mod trouble;
+mod usage;
 mod watchers;
 pub mod workflows;
 
@@ -52,7 +53,7 @@ use coalloc_protocol::coordinator::{
 };
 use coalloc_protocol::message::{Delivery, Resolution};
 use coalloc_protocol::participant::{
-    Participant, ParticipantConfig, ParticipantEffect, ParticipantInput,
+    Participant, ParticipantConfig, ParticipantEffect, ParticipantInput, ParticipantRecord,
 };
 
 use self::check::Watch;
@@ -67,6 +68,7 @@ use self::reports::AllFollowing;
 use self::rogue::{Forged, Forgery, Rogue};
 use self::script::{Script, coordinator_point, participant_point};
 use self::trouble::{Trouble, Troubles};
+use self::usage::{AllNews, News};
 use self::watchers::Subscriber;
 use self::workflows::Workflows;
 use crate::engine::Queue;
@@ -113,6 +115,8 @@ pub enum Event {
     Follow { grc: usize, life: u64, reservation: ReservationId },
     /// Something happens at the equipment of an RM.
     Equipment(EquipmentEvent),
+    /// An RM tells a coordinator of its equipment.
+    News(News),
 }
 
 /// Who waits for the reply that belongs to a token of a coordinator.
@@ -172,6 +176,8 @@ pub struct World {
     pub rms: Vec<Node<Participant>>,
     /// The equipment of some RMs.
     equipment: AllEquipment,
+    /// What RMs are telling of it.
+    news: AllNews,
     /// The subscriber of each RM.
     subscribers: Vec<Subscriber>,
     /// For each RM, the coordinators that its configuration leaves out for now. The set is read at a start.
@@ -247,6 +253,7 @@ impl World {
             grc_names: Vec::new(),
             rms: Vec::new(),
             equipment: AllEquipment::default(),
+            news: AllNews::default(),
             subscribers: Vec::new(),
             left_out: Vec::new(),
             meddled: BTreeMap::new(),
@@ -408,6 +415,14 @@ impl World {
         self.queue.next_at().map(Time::as_us)
     }
 
+    /// Handles all events up to an instant.
+    pub fn run_until(&mut self, until_us: i64) -> Result<(), String> {
+        while self.next_at().is_some_and(|at| at <= until_us) {
+            self.step()?;
+        }
+        Ok(())
+    }
+
     /// Handles the next event. Returns false when there is none.
     pub fn step(&mut self) -> Result<bool, String> {
         let Some((at, event)) = self.queue.take() else { return Ok(false) };
@@ -436,6 +451,7 @@ impl World {
                 self.at(until_us.max(at + 1), event);
             }
             Event::Equipment(what) => self.equipment_event(what)?,
+            Event::News(news) => self.news_arrives(news)?,
             Event::Synced(node, life) if life == self.life(node) => self.synced(node)?,
             Event::Wake(node, life) if life == self.life(node) => {
                 self.forget_tick(node);
@@ -571,6 +587,7 @@ impl World {
                 self.equipment_starts(index);
             }
         }
+        self.news_after_start(node);
         self.watch.asking.awake(node, self.now_us);
         self.start_slowly(node)?;
         self.begin(node)
@@ -764,6 +781,9 @@ impl World {
         let points: Vec<_> = records.iter().map(participant_point).collect();
         self.note_sync(Address::Rm(index), &points, effects.len());
         self.watch_rm(index, &records)?;
+        if records.iter().any(|record| matches!(record, ParticipantRecord::Equipped { .. })) {
+            self.news_of_equipment(index);
+        }
         self.subscriber_looks(index)?;
         for effect in effects {
             match effect {

@@ -40,6 +40,9 @@ fn check(demo: &Output) {
     assert!(report["refusedHeld"].as_str().unwrap().contains("Access denied"), "{report}");
     assert_eq!(report["refusedBefore"].as_array().unwrap().len(), 2, "{report}");
     let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{report}"));
+    let active = number(&report["activeSeconds"]);
+    println!("the reservation was active {active:.2} s into its window");
+    assert!((0.0..5.0).contains(&active), "{report}");
     let share = number(&report["measuredBps"]) / number(&report["bookedBps"]);
     println!("measured {:.1} % of what is booked", share * 100.0);
     assert!((0.90..=0.97).contains(&share), "{report}");

@@ -102,7 +102,7 @@ impl Rivals {
         })
         .await;
         let reservations = self.reservations().await;
-        let confirmed = reservations.iter().filter(|r| r.state() == State::Confirmed);
+        let confirmed = reservations.iter().filter(|r| r.state().is_booked());
         let mut owed: BTreeMap<(String, String), Vec<&v1::Segment>> = BTreeMap::new();
         for reservation in confirmed {
             for segment in &reservation.plan.as_ref().unwrap().segments {
@@ -176,7 +176,7 @@ async fn three_coordinators_compete_and_each_gets_its_share() {
             let reservation = answer.unwrap().into_inner().reservation.unwrap();
             *attempts.entry(reservation.attempts).or_default() += 1;
             match reservation.state() {
-                State::Confirmed => {
+                State::Confirmed | State::Active => {
                     won[rival] += 1;
                     confirmed += 1;
                 }

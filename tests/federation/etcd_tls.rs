@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use coalloc_proto::v1;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::harness::{Federation, Setup, eventually, free_port, pair};
@@ -117,7 +116,7 @@ async fn only_whom_etcd_knows_shares_a_ledger_there() {
     federation.spawn("grc");
     eventually("the coordinator goes on with what is in etcd", || async {
         let known = federation.get("one").await;
-        known.is_ok_and(|known| known.state() == v1::ReservationState::Confirmed)
+        known.is_ok_and(|known| known.state().is_booked())
     })
     .await;
 }

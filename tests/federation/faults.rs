@@ -159,7 +159,7 @@ async fn a_grc_killed_after_its_decision_finishes_it() {
         federation.complete().await;
         eventually("the decision is finished", || async {
             let reservation = federation.get("one").await;
-            reservation.is_ok_and(|reservation| reservation.state() == State::Confirmed)
+            reservation.is_ok_and(|reservation| reservation.state().is_booked())
         })
         .await;
         federation.audit_at_rest().await;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use coalloc_cli::experiments::swf::{NoTrace, TraceFolders};
 use coalloc_common::servers::{Choice, FirstStart, PeriodTree, ServerIndex, ServerTimetable};
 use coalloc_common::{Span, Time, Window};
-use coalloc_proto::v1::{self, ReservationState as State};
+use coalloc_proto::v1;
 use coalloc_proto::{Duration, Timestamp};
 use coalloc_sim::jobs::workload::{Job, SelectedJobs};
 use coalloc_sim::jobs::{JobsSettings, SwfTrace, place};
@@ -167,7 +167,7 @@ async fn compare(log: &LoggedJobs) -> (usize, usize) {
     for (at, (job, expected)) in log.jobs.iter().zip(&expected).enumerate() {
         let answer = try_allocate(&federation, log.request(at, origin)).await;
         let (reservation, looked_at) = answer.unwrap_or_else(|error| panic!("{job:?}: {error:?}"));
-        let live = (reservation.state() == State::Confirmed).then(|| {
+        let live = (reservation.state().is_booked()).then(|| {
             let start = starts(&reservation) - origin;
             Allocated {
                 start,

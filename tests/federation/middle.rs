@@ -128,6 +128,15 @@ impl Middle {
 
 #[tonic::async_trait]
 impl ResourceManager for Middle {
+    type WatchEquipmentStream = tonic::Streaming<v1::WatchEquipmentResponse>;
+
+    async fn watch_equipment(
+        &self,
+        request: Request<v1::WatchEquipmentRequest>,
+    ) -> Result<Response<Self::WatchEquipmentStream>, Status> {
+        self.inner.clone().watch_equipment(request.into_inner()).await
+    }
+
     type WatchBookingsStream = tonic::Streaming<v1::WatchBookingsResponse>;
     type WatchProfilesStream = tonic::Streaming<v1::WatchProfilesResponse>;
 

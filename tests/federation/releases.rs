@@ -132,7 +132,7 @@ async fn reserved(federation: &Federation) -> usize {
     let list = v1::ListRequest { page_size: Some(1_000), ..v1::ListRequest::default() };
     let Ok(list) = federation.grc().list(list).await else { return 0 };
     let all = list.into_inner().reservations;
-    all.iter().filter(|known| known.state() == State::Confirmed).count()
+    all.iter().filter(|known| known.state().is_booked()).count()
 }
 
 /// Reserves one after the other, each as often as it takes, until it is told to stop. Returns what was confirmed.
@@ -153,7 +153,7 @@ async fn reserve_until(
         // The request is the same each time: it is made once.
         while !done.load(Ordering::Acquire) {
             match federation.try_reserve(&id, request.clone()).await {
-                Ok(known) if known.state() == State::Confirmed => {
+                Ok(known) if known.state().is_booked() => {
                     confirmed.insert(id, known);
                     break;
                 }

@@ -166,7 +166,7 @@ async fn a_standby_says_who_leads_and_takes_over_with_everything() {
             .federation
             .try_reserve("r3", pair(5, 5, 7_200, 600))
             .await
-            .is_ok_and(|reservation| reservation.state() == v1::ReservationState::Confirmed)
+            .is_ok_and(|reservation| reservation.state().is_booked())
     })
     .await;
     shared.federation.audit_at_rest().await;

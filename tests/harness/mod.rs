@@ -236,7 +236,7 @@ impl Federation {
         request: v1::CoAllocationRequest,
     ) -> v1::Reservation {
         let reservation = self.reserve(id, request).await;
-        assert_eq!(reservation.state(), v1::ReservationState::Confirmed, "{id}: {reservation:?}");
+        assert!(reservation.state().is_booked(), "{id}: {reservation:?}");
         reservation
     }
 
@@ -286,7 +286,7 @@ impl Federation {
         let confirmed: BTreeMap<&str, &v1::Reservation> = list
             .reservations
             .iter()
-            .filter(|r| r.state() == v1::ReservationState::Confirmed)
+            .filter(|r| r.state().is_booked())
             .map(|r| (r.transaction.as_str(), r))
             .collect();
         let mut booked: BTreeMap<(String, String), Vec<v1::Segment>> = BTreeMap::new();

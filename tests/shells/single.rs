@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use coalloc_proto::v1;
-use coalloc_proto::v1::ReservationState;
 use tonic::{Code, Request};
 
 use crate::clients::wanted;
@@ -55,7 +54,7 @@ async fn everything_begun_is_finished(protection: Protection, leaves: Leaves) ->
             Ok(answer) => {
                 let found = answer.into_inner().reservation.unwrap_or_default();
                 let state = found.state();
-                assert!(found.definite && state == ReservationState::Confirmed, "{id}: {state:?}");
+                assert!(found.definite && state.is_booked(), "{id}: {state:?}");
                 confirmed += 1;
             }
             Err(status) if status.code() == Code::NotFound => never_came += 1,

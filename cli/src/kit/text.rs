@@ -199,6 +199,7 @@ pub fn state(state: v1::ReservationState) -> &'static str {
         S::Held => "held",
         S::Committing => "committing",
         S::Confirmed => "confirmed",
+        S::Active => "active",
         S::Aborting => "aborting",
         S::Failed => "failed",
         S::Terminating => "terminating",

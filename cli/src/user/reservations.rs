@@ -59,7 +59,10 @@ pub struct ReleaseArgs {
 pub enum StateArg {
     Checking,
     Committing,
+    /// Booked everywhere, and not in use
     Confirmed,
+    /// In use: its window has begun
+    Active,
     Aborting,
     Failed,
     Terminating,
@@ -74,6 +77,7 @@ impl From<StateArg> for v1::ReservationState {
             StateArg::Checking => Self::Checking,
             StateArg::Committing => Self::Committing,
             StateArg::Confirmed => Self::Confirmed,
+            StateArg::Active => Self::Active,
             StateArg::Aborting => Self::Aborting,
             StateArg::Failed => Self::Failed,
             StateArg::Terminating => Self::Terminating,
@@ -182,7 +186,7 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
         table.add_row(vec![
             if one.id.is_empty() { one.request_id.clone() } else { one.id.clone() },
             one.user.clone(),
-            text::state(one.state()).to_owned(),
+            state_of(one),
             window,
             if why.is_empty() { sites.join(" ") } else { why },
             if booked { text::points(plan.cost_millipoints) } else { String::new() },
@@ -190,6 +194,16 @@ fn tabulate(reservations: &[v1::Reservation]) -> String {
     }
     let total = text::count(reservations.len(), "reservation");
     format!("{}\n{total}\n", text::finish(&table))
+}
+
+/// The state of a reservation, and where something is wrong with it.
+fn state_of(one: &v1::Reservation) -> String {
+    let state = text::state(one.state());
+    let troubled = one.equipment_trouble.iter().map(|told| told.resource_manager.clone());
+    match troubled.collect::<Vec<_>>() {
+        rms if rms.is_empty() => state.to_owned(),
+        rms => format!("{state}, trouble at {}", text::enumerate(&rms)),
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +236,7 @@ mod tests {
             (S::Failed, false, Exit::Unfinished),
             (S::Terminating, false, Exit::Unfinished),
             (S::Confirmed, true, Exit::Unfinished),
+            (S::Active, true, Exit::Unfinished),
         ];
         for (state, definite, exit) in cases {
             let one = v1::Reservation { state: state.into(), definite, ..Default::default() };

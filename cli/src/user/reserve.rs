@@ -85,7 +85,7 @@ pub fn what_to_do(request_id: &str) -> String {
 pub fn exit(reservation: &v1::Reservation) -> Exit {
     use v1::ReservationState as S;
     match reservation.state() {
-        S::Confirmed | S::PassedEndTime => Exit::Done,
+        S::Confirmed | S::Active | S::PassedEndTime => Exit::Done,
         S::Failed | S::Terminated if reservation.definite => Exit::Refused,
         S::Failed | S::Terminated | S::Unspecified => Exit::Unfinished,
         S::Checking | S::Held | S::Committing | S::Aborting | S::Terminating => Exit::Unfinished,
@@ -110,6 +110,7 @@ mod tests {
         use v1::ReservationState as S;
         let cases = [
             (S::Confirmed, true, Exit::Done),
+            (S::Active, true, Exit::Done),
             (S::Failed, true, Exit::Refused),
             (S::Failed, false, Exit::Unfinished),
             (S::Checking, false, Exit::Unfinished),

@@ -170,6 +170,15 @@ impl ParentService {
 impl ResourceManager for ParentService {
     type WatchBookingsStream = coalloc_net::watch::Watch<v1::WatchBookingsResponse>;
     type WatchProfilesStream = coalloc_net::watch::Watch<v1::WatchProfilesResponse>;
+    type WatchEquipmentStream = coalloc_net::watch::Watch<v1::WatchEquipmentResponse>;
+
+    async fn watch_equipment(
+        &self,
+        _: Request<v1::WatchEquipmentRequest>,
+    ) -> Result<Response<Self::WatchEquipmentStream>, Status> {
+        let (name, text) = (&self.service.name, "a coordinator tells of no equipment");
+        Err(status::precondition("EQUIPMENT", name, text))
+    }
 
     async fn watch_profiles(
         &self,
@@ -222,6 +231,8 @@ impl ResourceManager for ParentService {
             started: Some(convert::time_to_wire(self.service.reconciler.began())),
             // A child coordinator cannot book with one message.
             version: Some(own_version(&[Capability::OneWay])),
+            // What the equipment of its members has is not disclosed to a parent.
+            has_equipment: false,
         }))
     }
 

@@ -13,7 +13,7 @@ use coalloc_net::convert::{refusal_to_wire, span_to_wire, time_to_wire};
 use coalloc_net::watch::Events;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Coordinator, CoordinatorRecord, Differs, MendTarget, State, Ticket,
+    Coordinator, CoordinatorRecord, Differs, MendTarget, State, Ticket, Usage, UsagePhase,
 };
 use coalloc_protocol::message::Decision;
 
@@ -94,7 +94,7 @@ impl Events<Coordinator> for ReservationEvents {
         }
         let change = change(record, &whose);
         let unknown = v1::ReservationState::Unspecified;
-        let state = change.state.map_or(unknown, |state| view::state(state, false));
+        let state = change.state.map_or(unknown, |state| view::state(state, change.phase));
         let event = v1::ReservationEvent {
             sequence: entry.sequence,
             resume_token: token(),
@@ -108,6 +108,7 @@ impl Events<Coordinator> for ReservationEvents {
             transaction: change.txn.map(ToString::to_string).unwrap_or_default(),
             refusal: change.refusal.map(refusal_to_wire),
             expires_in: change.expires_in.map(span_to_wire),
+            equipment_trouble: change.usage.map(view::troubles).unwrap_or_default(),
         };
         Some(v1::WatchResponse { what: Some(v1::watch_response::What::Event(event)) })
     }
@@ -174,6 +175,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         | CoordinatorRecord::Split { txn, .. }
         | CoordinatorRecord::Releasing { txn, .. }
         | CoordinatorRecord::RetentionEnded { txn, .. }
+        | CoordinatorRecord::UsageChanged { txn, .. }
         | CoordinatorRecord::Disowned { txn, .. }
         | CoordinatorRecord::DisownEnded { txn, .. }
         | CoordinatorRecord::Differs { txn, .. }
@@ -187,6 +189,10 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
 struct Change<'a> {
     /// The new state. `None` if the record does not say it.
     state: Option<State>,
+    /// How far its use is, if it is booked.
+    phase: UsagePhase,
+    /// What its user can do with it, if that has changed.
+    usage: Option<&'a Usage>,
     version: u32,
     what: String,
     txn: Option<&'a TransactionId>,
@@ -203,7 +209,17 @@ impl Change<'_> {
                 0
             }
         };
-        Self { state: Some(state), version, what, txn: None, refusal: None, expires_in: None, at }
+        Self {
+            state: Some(state),
+            phase: UsagePhase::Ahead,
+            usage: None,
+            version,
+            what,
+            txn: None,
+            refusal: None,
+            expires_in: None,
+            at,
+        }
     }
 
     /// The end of an attempt that is no current one: its reservation keeps its state, which the record does not say.
@@ -214,6 +230,24 @@ impl Change<'_> {
     /// Sets the version that is booked.
     fn booked(self, version: u32) -> Self {
         Self { version, ..self }
+    }
+
+    /// Sets whether it is in use, if it is booked.
+    fn used(self, active: bool) -> Self {
+        Self { phase: if active { UsagePhase::Active } else { UsagePhase::Ahead }, ..self }
+    }
+}
+
+/// What a user can do with a booked reservation, for people.
+fn can_be_used(usage: &Usage) -> String {
+    let told = usage.trouble.iter().map(|(rm, trouble)| format!("{rm}: {trouble}"));
+    let told = told.collect::<Vec<_>>().join("; ");
+    match (usage.phase, told.is_empty()) {
+        (UsagePhase::Ahead, true) => "it cannot be used now; nothing is wrong with it".to_owned(),
+        (UsagePhase::Ahead, false) => format!("something is wrong with it: {told}"),
+        (UsagePhase::Active, true) => "it can be used".to_owned(),
+        (UsagePhase::Active, false) => format!("it can be used, but something is wrong: {told}"),
+        (UsagePhase::Over, _) => "its time is over".to_owned(),
     }
 }
 
@@ -247,7 +281,9 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
         CoordinatorRecord::Opened { at, .. } => {
             Change::new(State::Checking, "planned; about to be held".into(), *at)
         }
-        CoordinatorRecord::Intent { txn, candidate, replaces, mends, version, at, .. } => {
+        CoordinatorRecord::Intent {
+            txn, candidate, replaces, mends, version, active, at, ..
+        } => {
             let rms: Vec<&str> = candidate.segments.keys().map(RmName::as_str).collect();
             let (state, kind) = match (replaces, mends) {
                 (_, Some(MendTarget::New)) => (State::Confirmed, " the new version everywhere"),
@@ -256,20 +292,21 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 (None, None) => (State::Checking, ""),
             };
             let what = format!("asking {} to hold{kind}", rms.join(", "));
-            Change { txn: Some(txn), ..Change::new(state, what, *at).booked(*version) }
+            let new = Change::new(state, what, *at).booked(*version).used(*active);
+            Change { txn: Some(txn), ..new }
         }
-        CoordinatorRecord::ChangeOpened { ticket, version, at, .. } => {
+        CoordinatorRecord::ChangeOpened { ticket, version, active, at, .. } => {
             let what = format!("change {} planned; about to be held", ticket.change);
-            Change::new(State::Confirmed, what, *at).booked(*version)
+            Change::new(State::Confirmed, what, *at).booked(*version).used(*active)
         }
-        CoordinatorRecord::ChangeRefused { refusal, version, at, .. } => {
+        CoordinatorRecord::ChangeRefused { refusal, version, active, at, .. } => {
             let what = "the change is refused; the version that was booked stays".into();
-            let new = Change::new(State::Confirmed, what, *at).booked(*version);
+            let new = Change::new(State::Confirmed, what, *at).booked(*version).used(*active);
             Change { refusal: Some(refusal), ..new }
         }
-        CoordinatorRecord::Reported { report, by, version, at, .. } => {
+        CoordinatorRecord::Reported { report, by, version, active, at, .. } => {
             let what = format!("{by} reports: {}", reported(&report.text));
-            Change::new(State::Confirmed, what, *at).booked(*version)
+            Change::new(State::Confirmed, what, *at).booked(*version).used(*active)
         }
         CoordinatorRecord::Decided {
             txn,
@@ -278,6 +315,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             state,
             expires_in,
             version,
+            active,
             at,
             ..
         } => {
@@ -285,7 +323,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 Decision::Commit => "all hold; it will be booked",
                 Decision::Abort => "this attempt is over; its holds are dropped",
             };
-            let new = Change::new(*state, what.into(), *at).booked(*version);
+            let new = Change::new(*state, what.into(), *at).booked(*version).used(*active);
             Change { txn: Some(txn), refusal: refusal.as_ref(), expires_in: *expires_in, ..new }
         }
         CoordinatorRecord::ParentHoldOpened { order, at, .. } => {
@@ -304,11 +342,11 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let new = Change::new(State::Aborting, what, *at);
             Change { txn: Some(txn), refusal: Some(refusal), ..new }
         }
-        CoordinatorRecord::Split { txn, refused, state, at } => {
+        CoordinatorRecord::Split { txn, refused, state, active, at } => {
             let late: Vec<&str> = refused.keys().map(RmName::as_str).collect();
             let late = late.join(", ");
             let what = format!("{late} did not book the new version; nothing is released");
-            let new = Change::new(*state, what, *at);
+            let new = Change::new(*state, what, *at).used(*active);
             Change { txn: Some(txn), refusal: refused.values().next(), ..new }
         }
         CoordinatorRecord::Releasing { txn, by, version, at } => {
@@ -320,6 +358,10 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             let new = Change::new(State::Terminating, what, *at);
             Change { txn: Some(txn), ..new.booked(*version) }
         }
+        CoordinatorRecord::UsageChanged { txn, usage, state, version, at } => {
+            let new = Change::new(*state, can_be_used(usage), *at).booked(*version);
+            Change { txn: Some(txn), usage: Some(usage), phase: usage.phase, ..new }
+        }
         CoordinatorRecord::LeaderElected { member, at, .. } => {
             Change::over(format!("{member} leads"), *at)
         }
@@ -327,7 +369,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
             Change::over(format!("another process leads {ledger}"), *at)
         }
         CoordinatorRecord::Forgotten { at, .. } => Change::over("forgotten".into(), *at),
-        CoordinatorRecord::Finished { txn, state, version, at } => {
+        CoordinatorRecord::Finished { txn, state, version, active, at } => {
             let what = match state {
                 _ if whose.given_up => "all other resource managers have ended it",
                 _ if whose.aborted => "the holds of this attempt are dropped",
@@ -342,7 +384,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 }
             };
             let new = Change::new(*state, what.into(), *at);
-            Change { txn: Some(txn), ..new.booked(*version) }
+            Change { txn: Some(txn), ..new.booked(*version).used(*active) }
         }
         CoordinatorRecord::ReplacedForParent { by, at, .. } => {
             let what = format!("{by} of the parent has replaced it");
@@ -351,25 +393,25 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
         CoordinatorRecord::Superseded { at, .. } => {
             Change::over("the parent no longer needs the old version".into(), *at)
         }
-        CoordinatorRecord::Settled { txn, state, version, at } => {
+        CoordinatorRecord::Settled { txn, state, version, active, at } => {
             let what = "no resource manager keeps anything of an earlier version".to_owned();
             let new = Change::new(*state, what, *at);
-            Change { txn: Some(txn), ..new.booked(*version) }
+            Change { txn: Some(txn), ..new.booked(*version).used(*active) }
         }
         CoordinatorRecord::Disowned { txn, rm, by, why, at } => {
             let what = format!("{rm} still has a booking of it; {by} has that released: {why}");
             Change { txn: Some(txn), ..Change::over(what, *at) }
         }
-        CoordinatorRecord::GaveUp { txn, rm, by, why, until, state, version, at } => {
+        CoordinatorRecord::GaveUp { txn, rm, by, why, until, state, version, active, at } => {
             let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
             let what = format!(
                 "{rm} was given up on by {by} ({why}): it may still have it{until}, and is told to end it when it \
                  returns"
             );
             let new = Change::new(*state, what, *at);
-            Change { txn: Some(txn), ..new.booked(*version) }
+            Change { txn: Some(txn), ..new.booked(*version).used(*active) }
         }
-        CoordinatorRecord::Differs { txn, rm, differs, state, version, at } => {
+        CoordinatorRecord::Differs { txn, rm, differs, state, version, active, at } => {
             let what = match differs {
                 Some(Differs::MissingThere) => format!("{rm} has lost its booking"),
                 Some(Differs::OtherContent) => format!("{rm} has booked something else for it"),
@@ -377,7 +419,7 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
                 None => format!("{rm} has the right booking again"),
             };
             let new = Change::new(*state, what, *at);
-            Change { txn: Some(txn), ..new.booked(*version) }
+            Change { txn: Some(txn), ..new.booked(*version).used(*active) }
         }
         CoordinatorRecord::DisownEnded { txn, rm, state, at } => {
             let what = format!("{rm} has nothing of it any more");

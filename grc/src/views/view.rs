@@ -6,7 +6,7 @@ use coalloc_net::convert::{
 };
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket,
+    Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket, Usage, UsagePhase,
 };
 use serde_json::Value;
 
@@ -139,7 +139,11 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         id: reservation.id.to_string(),
         request_id: reservation.ticket.request.to_string(),
         user: reservation.ticket.user.to_string(),
-        state: state(reservation.state, over).into(),
+        state: state(
+            reservation.state,
+            if over { UsagePhase::Over } else { reservation.usage.phase },
+        )
+        .into(),
         plan,
         refusal: reservation.refusal.as_ref().map(refusal_to_wire),
         definite: reservation.is_definite(),
@@ -160,6 +164,10 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         workflow: workflow::is_workflow(&reservation.notes)
             .then(|| workflow_summary(reservation.candidate.as_ref()))
             .flatten(),
+        equipment_trouble: match reservation.state {
+            State::Confirmed => troubles(&reservation.usage),
+            _ => Vec::new(),
+        },
         ..v1::Reservation::default()
     }
 }
@@ -184,16 +192,29 @@ pub fn planning(ticket: &Ticket) -> v1::Reservation {
 
 /// The states in which a reservation may be shown, depending on the time.
 pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
-    [false, true].into_iter().map(|over| state(reservation.state, over).into())
+    let phases = [reservation.usage.phase, UsagePhase::Over];
+    phases.into_iter().map(|phase| state(reservation.state, phase).into())
 }
 
-pub(crate) const fn state(state: State, over: bool) -> v1::ReservationState {
+/// What is wrong at the equipment of resource managers, in the schema.
+pub(crate) fn troubles(usage: &Usage) -> Vec<v1::EquipmentTrouble> {
+    let told = usage.trouble.iter().map(|(rm, trouble)| v1::EquipmentTrouble {
+        resource_manager: rm.to_string(),
+        trouble: trouble.clone(),
+    });
+    told.collect()
+}
+
+pub(crate) const fn state(state: State, phase: UsagePhase) -> v1::ReservationState {
     match state {
         State::Checking => v1::ReservationState::Checking,
         State::Held => v1::ReservationState::Held,
         State::Committing => v1::ReservationState::Committing,
-        State::Confirmed if over => v1::ReservationState::PassedEndTime,
-        State::Confirmed => v1::ReservationState::Confirmed,
+        State::Confirmed => match phase {
+            UsagePhase::Ahead => v1::ReservationState::Confirmed,
+            UsagePhase::Active => v1::ReservationState::Active,
+            UsagePhase::Over => v1::ReservationState::PassedEndTime,
+        },
         State::Aborting => v1::ReservationState::Aborting,
         State::Failed => v1::ReservationState::Failed,
         State::Terminating => v1::ReservationState::Terminating,

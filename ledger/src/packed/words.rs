@@ -37,4 +37,5 @@ pub(super) static WORDS: &[&str] = &[
     "parent_leader_changed", "parent_leader", "unsupported",
     "claim", "open", "made", "claimed", "claim_refused", "equipped", "references", "reference", "key",
     "chain", "stage", "active", "trouble", "equipment",
+    "usage_changed", "usage", "ahead", "over",
 ];

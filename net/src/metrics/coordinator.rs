@@ -67,6 +67,8 @@ pub struct Grc {
     pub differences: LabelledMetric<Gauge, 2>,
     /// Ends of transactions for which an operator gave up on an RM, by RM.
     pub given_up: LabelledMetric<Counter, 1>,
+    /// Changes of what users can do with booked reservations, by how far the use then was.
+    pub usages: LabelledMetric<Counter, 1>,
     /// Reservations that are remembered.
     pub remembered: Gauge,
     /// Reservations that were forgotten.
@@ -196,6 +198,11 @@ pub fn grc() -> &'static Grc {
                 ["rm"],
                 "given_up",
                 "Ends of transactions for which an operator has given up on the resource manager",
+            ),
+            usages: room.counters(
+                ["usage"],
+                "usages",
+                "Changes of what the user of a booked reservation can do with it: ahead, active, over",
             ),
             owed: room.gauges(
                 ["rm", "kind"],

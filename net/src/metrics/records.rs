@@ -99,6 +99,9 @@ impl Observed for CoordinatorRecord {
             Self::RetentionEnded { txn, .. } => {
                 open(txn, Some(false));
             }
+            Self::UsageChanged { usage, .. } => {
+                grc.usages.with([usage.phase.word()]).inc();
+            }
             Self::GaveUp { rm, .. } => {
                 grc.given_up.with([rm.as_str()]).inc();
             }
@@ -193,6 +196,8 @@ impl Observed for CoordinatorRecord {
             | Self::ParentLeaderChanged { .. }
             | Self::Forgotten { .. } => {}
             Self::RetentionEnded { txn, .. } => traces::synced_of(txn, "retention_ended", sync),
+            // This belongs to no call.
+            Self::UsageChanged { .. } => {}
             Self::GaveUp { txn, .. } => traces::synced_of(txn, "gave_up", sync),
             Self::Prepared { txn, .. } => traces::synced_of(txn, "prepared", sync),
             Self::Decided { txn, .. } => traces::synced_of(txn, "decided", sync),
@@ -225,6 +230,7 @@ mod tests {
             state: State::Confirmed,
             expires_in: None,
             version: 1,
+            active: false,
             at: at(),
             servers: BTreeMap::new(),
         }
@@ -235,6 +241,7 @@ mod tests {
             txn: TransactionId::composed(txn),
             state: State::Confirmed,
             version: 1,
+            active: false,
             at: at(),
         }
     }

@@ -98,6 +98,7 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.ResourceManager/QueryAvailability", COORDINATORS_STAFF),
     ("/coalloc.v1.ResourceManager/Release", COORDINATORS_OPERATORS),
     ("/coalloc.v1.ResourceManager/WatchBookings", STAFF),
+    ("/coalloc.v1.ResourceManager/WatchEquipment", COORDINATORS),
     ("/coalloc.v1.ResourceManager/WatchProfiles", COORDINATORS),
     ("/coalloc.v1.Workflows/GetWorkflow", READERS),
     ("/coalloc.v1.Workflows/PlanWorkflow", USERS),

@@ -118,6 +118,7 @@ impl Coordinator {
             | CoordinatorRecord::DisownEnded { .. }
             | CoordinatorRecord::Differs { .. }
             | CoordinatorRecord::Reported { .. }
+            | CoordinatorRecord::UsageChanged { .. }
             | CoordinatorRecord::LeaderElected { .. }
             | CoordinatorRecord::ParentLeaderChanged { .. }
             | CoordinatorRecord::Forgotten { .. }

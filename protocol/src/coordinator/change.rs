@@ -156,8 +156,8 @@ impl Coordinator {
         self.conversations.wait(id, waiting.into_iter().map(Waiter::Change));
         let Planned { outcome, notes, .. } = planned;
         let notes = if outcome.is_ok() { notes } else { self.notes_of_refused(notes) };
-        let version = stamped::VERSION;
-        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
+        let (version, active) = (stamped::VERSION, stamped::ACTIVE);
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, active, at: now };
         self.record(record, out);
         match best_first(outcome.map(|candidates| self.with_old_parties(id, candidates))) {
             Ok((first, rest)) => {
@@ -248,6 +248,7 @@ impl Coordinator {
             reservation: id.clone(),
             refusal,
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at: now,
         };
         self.record(record, out);

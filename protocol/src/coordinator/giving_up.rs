@@ -145,6 +145,7 @@ impl Coordinator {
                 until,
                 state: stamped::STATE,
                 version: stamped::VERSION,
+                active: stamped::ACTIVE,
                 at: now,
             };
             self.record(record, out);

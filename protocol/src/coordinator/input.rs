@@ -6,6 +6,7 @@ use super::giving_up::{GiveUpReply, OfWhat};
 use super::promises::Difference;
 use super::reports::{Report, ReportEnd};
 use super::reservation::{Candidate, ChangeTicket, Reservation};
+use super::usage::EquipmentNews;
 use crate::conversation::{
     ChangeEnd, ChangeToken, ConversationInput, HoldToken, Next, ParentReply, ReleaseReply,
     RequestEnd, RequestToken,
@@ -71,6 +72,8 @@ pub enum CoordinatorInput {
         /// All differences that it found.
         differences: Vec<Difference>,
     },
+    /// An RM tells of its equipment.
+    Equipment(EquipmentNews),
     /// An operator repairs a difference with an RM.
     Repair(Repair),
     /// A parent coordinator sent a message, or answered a question.

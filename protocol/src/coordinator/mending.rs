@@ -149,7 +149,13 @@ impl Coordinator {
     ) {
         let reservation = self.transactions.get(txn).map(|txn| txn.reservation.clone());
         self.record(
-            CoordinatorRecord::Split { txn: txn.clone(), refused, state: stamped::STATE, at: now },
+            CoordinatorRecord::Split {
+                txn: txn.clone(),
+                refused,
+                state: stamped::STATE,
+                active: stamped::ACTIVE,
+                at: now,
+            },
             out,
         );
         self.set_alarm(txn);
@@ -172,6 +178,7 @@ impl Coordinator {
             mends,
             anew: Vec::new(),
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at: now,
         };
         self.record(record, out);

@@ -217,7 +217,9 @@ impl Coordinator {
         for (txn, differs) in told {
             let (rm, at) = (rm.clone(), now);
             let (state, version) = (stamped::STATE, stamped::VERSION);
-            let record = CoordinatorRecord::Differs { txn, rm, differs, state, version, at };
+            let active = stamped::ACTIVE;
+            let record =
+                CoordinatorRecord::Differs { txn, rm, differs, state, version, active, at };
             self.record(record, out);
         }
     }

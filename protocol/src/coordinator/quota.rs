@@ -243,6 +243,7 @@ impl Coordinator {
         let id = subject.as_ref().and_then(|subject| subject.reservation(&self.transactions));
         if let Some(reservation) = id.and_then(|id| self.reservations.get(id)) {
             self.live.set(reservation);
+            self.usages.set(reservation);
         }
     }
 

@@ -13,6 +13,7 @@ use super::Coordinator;
 use super::reports::Report;
 use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
 use super::transaction::Transaction;
+use super::usage::Usage;
 use crate::message::{Decision, HoldOrder};
 use crate::participant::refused::OrderDigest;
 use crate::tracked::TrackedMap;
@@ -101,6 +102,9 @@ pub enum CoordinatorRecord {
         anew: Vec<RmName>,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the attempt was opened.
         at: Now,
     },
@@ -123,6 +127,9 @@ pub enum CoordinatorRecord {
         servers: ServersByRm,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When it was decided.
         at: Now,
     },
@@ -146,6 +153,9 @@ pub enum CoordinatorRecord {
         refused: BTreeMap<RmName, Refusal>,
         /// The reservation's state after this record, for readers of the log.
         state: State,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the last RM had answered.
         at: Now,
     },
@@ -168,6 +178,9 @@ pub enum CoordinatorRecord {
         notes: String,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the change was opened.
         at: Now,
     },
@@ -179,6 +192,9 @@ pub enum CoordinatorRecord {
         refusal: Refusal,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the change was refused.
         at: Now,
     },
@@ -192,6 +208,9 @@ pub enum CoordinatorRecord {
         by: UserName,
         /// The booked version, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the report arrived.
         at: Now,
     },
@@ -203,6 +222,9 @@ pub enum CoordinatorRecord {
         state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -265,6 +287,9 @@ pub enum CoordinatorRecord {
         state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the last acknowledgement arrived.
         at: Now,
     },
@@ -306,6 +331,9 @@ pub enum CoordinatorRecord {
         state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the comparison was made.
         at: Now,
     },
@@ -327,6 +355,9 @@ pub enum CoordinatorRecord {
         state: State,
         /// The booked version after this record, 0 for none, for readers of the log.
         version: u32,
+        /// Whether the reservation is in use after this record, for readers of the log.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        active: bool,
         /// When the operator gave up on it.
         at: Now,
     },
@@ -334,6 +365,19 @@ pub enum CoordinatorRecord {
     RetentionEnded {
         /// The reservation's current transaction.
         txn: TransactionId,
+        /// The booked version after this record, for readers of the log.
+        version: u32,
+        /// When it was noticed.
+        at: Now,
+    },
+    /// What the user of a booked reservation can do with it has changed.
+    UsageChanged {
+        /// The transaction that is booked.
+        txn: TransactionId,
+        /// What the user can do with it now.
+        usage: Usage,
+        /// The reservation's state after this record, for readers of the log.
+        state: State,
         /// The booked version after this record, for readers of the log.
         version: u32,
         /// When it was noticed.
@@ -422,6 +466,7 @@ impl CoordinatorRecord {
             | Self::Differs { at, .. }
             | Self::GaveUp { at, .. }
             | Self::RetentionEnded { at, .. }
+            | Self::UsageChanged { at, .. }
             | Self::LeaderElected { at, .. }
             | Self::ParentLeaderChanged { at, .. }
             | Self::Forgotten { at, .. }
@@ -445,6 +490,7 @@ impl CoordinatorRecord {
             | Self::Finished { txn, .. }
             | Self::Settled { txn, .. }
             | Self::RetentionEnded { txn, .. }
+            | Self::UsageChanged { txn, .. }
             | Self::DisownEnded { txn, .. }
             | Self::GaveUp { txn, .. } => Some(RecordSubject::Transaction(txn)),
             Self::Reported { .. }
@@ -483,6 +529,8 @@ pub(super) mod stamped {
     pub(in super::super) const STATE: State = State::Checking;
     /// In place of a version.
     pub(in super::super) const VERSION: u32 = 0;
+    /// In place of whether it is in use.
+    pub(in super::super) const ACTIVE: bool = false;
 }
 
 impl Coordinator {
@@ -493,30 +541,40 @@ impl Coordinator {
         let of_txn = |txn: &TransactionId| of(&self.transactions.get(txn)?.reservation);
         // Every record but DisownEnded is of a reservation that there is: else it is not applied.
         match record {
-            CoordinatorRecord::Decided { txn, state, version, .. }
-            | CoordinatorRecord::Finished { txn, state, version, .. }
-            | CoordinatorRecord::Settled { txn, state, version, .. }
-            | CoordinatorRecord::Differs { txn, state, version, .. }
-            | CoordinatorRecord::GaveUp { txn, state, version, .. } => {
+            CoordinatorRecord::UsageChanged { txn, state, version, .. } => {
                 let Some(known) = of_txn(txn) else { return };
                 (*state, *version) = (known.state, known.booked_version());
+            }
+            CoordinatorRecord::Decided { txn, state, version, active, .. }
+            | CoordinatorRecord::Finished { txn, state, version, active, .. }
+            | CoordinatorRecord::Settled { txn, state, version, active, .. }
+            | CoordinatorRecord::Differs { txn, state, version, active, .. }
+            | CoordinatorRecord::GaveUp { txn, state, version, active, .. } => {
+                let Some(known) = of_txn(txn) else { return };
+                (*state, *version) = (known.state, known.booked_version());
+                *active = known.is_active();
             }
             CoordinatorRecord::Concluded { reservation, state, .. } => {
                 of(reservation).inspect(|known| *state = known.state);
             }
-            CoordinatorRecord::Split { txn, state, .. } => {
-                of_txn(txn).inspect(|known| *state = known.state);
+            CoordinatorRecord::Split { txn, state, active, .. } => {
+                let Some(known) = of_txn(txn) else { return };
+                (*state, *active) = (known.state, known.is_active());
             }
             CoordinatorRecord::DisownEnded { txn, state, .. } => {
                 *state = of_txn(txn).map(|known| known.state);
             }
-            CoordinatorRecord::Intent { reservation, version, .. }
-            | CoordinatorRecord::ChangeRefused { reservation, version, .. }
-            | CoordinatorRecord::Reported { reservation, version, .. } => {
-                of(reservation).inspect(|known| *version = known.booked_version());
-            }
-            CoordinatorRecord::ChangeOpened { ticket, version, .. } => {
-                of(&ticket.reservation).inspect(|known| *version = known.booked_version());
+            CoordinatorRecord::Intent { reservation, version, active, .. }
+            | CoordinatorRecord::ChangeRefused { reservation, version, active, .. }
+            | CoordinatorRecord::Reported { reservation, version, active, .. }
+            | CoordinatorRecord::ChangeOpened {
+                ticket: ChangeTicket { reservation, .. },
+                version,
+                active,
+                ..
+            } => {
+                let Some(known) = of(reservation) else { return };
+                (*version, *active) = (known.booked_version(), known.is_active());
             }
             CoordinatorRecord::Releasing { txn, version, .. }
             | CoordinatorRecord::RetentionEnded { txn, version, .. } => {

@@ -144,8 +144,8 @@ impl Coordinator {
         let notes = reservation.notes.clone();
         let txn = self.next_attempt(&id);
         self.conversations.wait(&id, [Waiter::Change(waiter)]);
-        let version = stamped::VERSION;
-        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, at: now };
+        let (version, active) = (stamped::VERSION, stamped::ACTIVE);
+        let record = CoordinatorRecord::ChangeOpened { ticket, notes, version, active, at: now };
         self.record(record, out);
         let mut candidates = self.with_old_parties(&id, vec![candidate]);
         let left = candidates.pop().map(|mut candidate| {
@@ -166,6 +166,7 @@ impl Coordinator {
             mends: None,
             anew: lost,
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at: now,
         };
         self.record(record, out);

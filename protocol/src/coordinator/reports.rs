@@ -100,8 +100,9 @@ impl Coordinator {
         if planted::is(Bug::ReportUnrecorded) {
             self.reports.of.get_or_default(reservation).add(report);
         } else {
-            let version = stamped::VERSION;
-            let record = CoordinatorRecord::Reported { reservation, report, by, version, at: now };
+            let (version, active) = (stamped::VERSION, stamped::ACTIVE);
+            let record =
+                CoordinatorRecord::Reported { reservation, report, by, version, active, at: now };
             self.record(record, out);
         }
         out.reply(Reply::Report(token, ReportEnd::Recorded(number)));

@@ -11,6 +11,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::details::Details;
+use super::usage::Usage;
 use crate::message::{GrantedServers, ServerWish};
 
 /// One plan to try: one transaction at all of its RMs.
@@ -137,6 +138,9 @@ pub struct Reservation {
     /// being committed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub servers: ServersByRm,
+    /// What its user can do with it, while it is booked.
+    #[serde(skip_serializing_if = "Usage::is_new", default)]
+    pub usage: Usage,
     /// Since when nothing of it is under way. `None` before that, and in what was stored by earlier releases.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) at_rest_since: Option<Time>,
@@ -146,12 +150,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(super) const fn new(
-        id: ReservationId,
-        ticket: Ticket,
-        notes: String,
-        created: Time,
-    ) -> Self {
+    pub(super) fn new(id: ReservationId, ticket: Ticket, notes: String, created: Time) -> Self {
         Self {
             id,
             ticket,
@@ -170,6 +169,7 @@ impl Reservation {
             parent_transaction: None,
             given_up: Vec::new(),
             servers: ServersByRm::new(),
+            usage: Usage::default(),
             at_rest_since: None,
             retention_ended: false,
         }

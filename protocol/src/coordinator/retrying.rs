@@ -122,6 +122,7 @@ impl Coordinator {
             mends: None,
             anew: Vec::new(),
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at,
         };
         self.record(record, out);

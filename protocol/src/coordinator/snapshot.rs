@@ -279,6 +279,7 @@ impl Snapshot for Coordinator {
             self.note_rest(&id);
             if let Some(known) = self.reservations.get(&id) {
                 self.live.set(known);
+                self.usages.set(known);
             }
         }
         Ok(())

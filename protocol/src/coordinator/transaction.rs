@@ -443,6 +443,7 @@ impl Coordinator {
             expires_in,
             servers: self.transactions.get(id).map(Transaction::servers).unwrap_or_default(),
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at: now,
         };
         self.record(record, out);
@@ -485,8 +486,9 @@ impl Coordinator {
             return;
         }
         if txn.superseded {
-            let (txn, state, version) = (id.clone(), stamped::STATE, stamped::VERSION);
-            self.record(CoordinatorRecord::Settled { txn, state, version, at: now }, out);
+            let (txn, state) = (id.clone(), stamped::STATE);
+            let (version, active) = (stamped::VERSION, stamped::ACTIVE);
+            self.record(CoordinatorRecord::Settled { txn, state, version, active, at: now }, out);
             return self.set_alarm(id);
         }
         let (goal, left_behind, mends) = (txn.goal, txn.left_behind, txn.mends);
@@ -495,8 +497,9 @@ impl Coordinator {
         if !refused.is_empty() {
             return self.split(id, refused, now, out);
         }
-        let (txn, state, version) = (id.clone(), stamped::STATE, stamped::VERSION);
-        self.record(CoordinatorRecord::Finished { txn, state, version, at: now }, out);
+        let (txn, state) = (id.clone(), stamped::STATE);
+        let (version, active) = (stamped::VERSION, stamped::ACTIVE);
+        self.record(CoordinatorRecord::Finished { txn, state, version, active, at: now }, out);
         self.set_alarm(id);
         match goal {
             TransactionGoal::Abort if mends => self.mend_again(&reservation, now, out),
@@ -529,6 +532,7 @@ impl Coordinator {
             expires_in: None,
             servers: BTreeMap::new(),
             version: stamped::VERSION,
+            active: stamped::ACTIVE,
             at: now,
         };
         self.record(record, out);

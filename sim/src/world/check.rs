@@ -257,6 +257,7 @@ impl World {
         for record in records {
             self.model_grc(index, record)?;
             self.watch_levels(index, record)?;
+            self.watch_usage(index, record)?;
             if let CoordinatorRecord::Finished { txn, .. } = record
                 && let Some(known) = self.grcs[index].shadow.reservation_of(txn)
                 && known.state == State::Confirmed

@@ -267,6 +267,10 @@ counts! {
     device_calls: "calls to equipment",
     /// Things at equipment that were made active.
     device_active: "things at equipment made active",
+    /// Records that say that a reservation has become active.
+    usages_active: "reservations that became active",
+    /// Records that say that the time of a reservation is over.
+    usages_over: "reservations whose windows were over",
     /// Calls to equipment that had no effect, and whose outcome nobody knows.
     device_lost_before: "F15 calls lost before their effect",
     /// Calls to equipment that had their effect, and whose outcome nobody knows.

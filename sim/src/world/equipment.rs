@@ -33,6 +33,7 @@ use coalloc_protocol::participant::{Entry, Participant, ParticipantInput, Phase}
 use self::device::{Device, Thing, is_as_wanted};
 use super::asking::SYNC_US_MAX;
 use super::network::RandomSource;
+use super::usage::is_attempt_of;
 use super::{Address, Event, Fault, World};
 
 /// The largest number of RMs with equipment in a world.
@@ -126,6 +127,8 @@ struct Equipment {
     must_look: Option<&'static str>,
     /// The resources of transactions that the device has had.
     claims: BTreeSet<(TransactionId, ResourceId)>,
+    /// The resources of transactions to which the device has ever let a user in.
+    let_in: BTreeSet<(TransactionId, ResourceId)>,
     /// When something last kept the RM from doing its work.
     disturbed_us: i64,
     /// What is active and should not be, and since when.
@@ -290,6 +293,24 @@ impl World {
             self.equipment.rms.insert(rm, Equipment::default());
         }
         gets
+    }
+
+    /// Has this RM equipment?
+    pub(super) fn has_equipment(&self, rm: usize) -> bool {
+        self.equipment.rms.contains_key(&rm)
+    }
+
+    /// Was the user of a reservation ever let in to a resource of an RM? Always where there is no equipment.
+    pub(super) fn was_let_in(&self, rm: usize, reservation: &str, resource: &ResourceId) -> bool {
+        self.equipment.rms.get(&rm).is_none_or(|equipment| {
+            let mut let_in = equipment.let_in.iter();
+            let_in.any(|(txn, of)| of == resource && is_attempt_of(txn, reservation))
+        })
+    }
+
+    /// A number from the equipment's own generator; `None` in worlds without equipment.
+    pub(super) fn equipment_chance(&mut self, low: i64, high: i64) -> Option<i64> {
+        self.equipment.dice.as_mut().map(|dice| dice.between(low, high))
     }
 
     /// Sets how often calls fail, and schedules what befalls the devices (F15).
@@ -497,6 +518,8 @@ impl World {
         let outcome = equipment.device.carry_out(&command)?;
         if let (Command::Make { key, want }, None) = (&command, trouble_of(&outcome)) {
             let claimed = want.versions.iter().map(|of| (of.txn.clone(), key.resource.clone()));
+            let is_active = matches!(want.stage, Stage::Active(_));
+            equipment.let_in.extend(claimed.clone().filter(|_| is_active));
             equipment.claims.extend(claimed);
             self.counts.device_active += u64::from(matches!(want.stage, Stage::Active(_)));
         }

@@ -141,6 +141,10 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         }
         CoordinatorRecord::Settled { txn, .. } => format!("settled {txn}"),
         CoordinatorRecord::RetentionEnded { txn, .. } => format!("retention of {txn} ended"),
+        CoordinatorRecord::UsageChanged { txn, usage, .. } => {
+            let told = usage.trouble.iter().map(|(rm, text)| format!(", {rm}: {text}"));
+            format!("usage of {txn}: {}{}", usage.phase.word(), told.collect::<String>())
+        }
         CoordinatorRecord::LeaderElected { epoch, member, .. } => {
             format!("{member} leads in epoch {epoch}")
         }

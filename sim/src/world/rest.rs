@@ -12,6 +12,7 @@ impl World {
             && self.clients.demands.iter().all(|of| of.is_content() && of.has_reported())
             && self.is_nothing_followed()
             && self.equipment_unrest().is_none()
+            && self.usage_unrest().is_none()
     }
 
     /// Is nothing unfinished or held, and is no node down?
@@ -61,6 +62,7 @@ impl World {
             why.push("a shell asks for what follows from reports".to_owned());
         }
         why.extend(self.equipment_unrest());
+        why.extend(self.usage_unrest());
         why.join("; ")
     }
 }

@@ -74,6 +74,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::Superseded { .. } => "superseded",
         CoordinatorRecord::Settled { .. } => "settled",
         CoordinatorRecord::RetentionEnded { .. } => "retention ended",
+        CoordinatorRecord::UsageChanged { .. } => "usage changed",
         CoordinatorRecord::LeaderElected { .. } => "leader elected",
         CoordinatorRecord::ParentLeaderChanged { .. } => "leader changed",
         CoordinatorRecord::Forgotten { .. } => "forgotten",

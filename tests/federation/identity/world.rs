@@ -303,7 +303,7 @@ impl TlsWorld {
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
         const RM_OPERATOR: &str = "Abort Describe FindServers ListBookings QueryAvailability Release SignTip WatchBookings";
         const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers GetBooking Hold QueryAvailability Release \
-                                   WatchProfiles";
+                                   WatchEquipment WatchProfiles";
         let mut shown = |domain: &str, role, name| {
             let valid = Validity::lasting(SystemTime::now(), DAY);
             let authority = self.authorities.get_mut(domain).unwrap();

@@ -150,7 +150,7 @@ pub fn said(kind: Kind, change: &str, reservation: &v1::Reservation) -> CallKnow
     match kind {
         Kind::Reserve => match state {
             // While a change is under way, the old version is still confirmed.
-            S::Confirmed | S::PassedEndTime => CallKnowledge::Confirmed,
+            S::Confirmed | S::Active | S::PassedEndTime => CallKnowledge::Confirmed,
             S::Failed if reservation.definite => CallKnowledge::Refused,
             S::Terminated if reservation.definite => CallKnowledge::Released,
             _ => CallKnowledge::Indefinite,
@@ -158,10 +158,10 @@ pub fn said(kind: Kind, change: &str, reservation: &v1::Reservation) -> CallKnow
         Kind::Modify => {
             let mine = reservation.change.as_ref().filter(|found| found.change_id == change);
             match (state, mine.map(v1::Change::state)) {
-                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Done)) => {
+                (S::Confirmed | S::Active | S::PassedEndTime, Some(v1::ChangeState::Done)) => {
                     CallKnowledge::Changed
                 }
-                (S::Confirmed | S::PassedEndTime, Some(v1::ChangeState::Refused)) => {
+                (S::Confirmed | S::Active | S::PassedEndTime, Some(v1::ChangeState::Refused)) => {
                     CallKnowledge::Unchanged
                 }
                 // A mixed outcome, or a release in the meantime, has ended the whole reservation.

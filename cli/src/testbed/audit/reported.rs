@@ -205,7 +205,7 @@ impl<'a> Story<'a> {
                 found.extend(world.nothing_of(gone));
                 found
             }
-            (None, Some(told), Some(State::Confirmed | State::PassedEndTime)) => {
+            (None, Some(told), Some(State::Confirmed | State::Active | State::PassedEndTime)) => {
                 let version = now.map(|now| now.version).unwrap_or_default();
                 if self.releasing {
                     wrong(Some(told), "terminated (its release was acknowledged)")
@@ -226,7 +226,7 @@ impl<'a> Story<'a> {
             }
             (None, None, None | Some(State::Failed)) => Vec::new(),
             (None, None, Some(State::Terminated)) if self.releases > 0 => Vec::new(),
-            (None, None, Some(State::Confirmed | State::PassedEndTime))
+            (None, None, Some(State::Confirmed | State::Active | State::PassedEndTime))
                 if self.reserves > 0 && !self.releasing =>
             {
                 Vec::new()

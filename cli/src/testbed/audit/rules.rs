@@ -234,7 +234,7 @@ pub(super) fn promised(reservations: &[v1::Reservation]) -> PromisedBookings {
     };
     for reservation in reservations {
         match reservation.state() {
-            v1::ReservationState::Confirmed => {}
+            v1::ReservationState::Confirmed | v1::ReservationState::Active => {}
             v1::ReservationState::PassedEndTime => {
                 promised.over.insert(reservation.transaction.clone());
                 continue;

@@ -206,7 +206,7 @@ fn end(reservation: Option<v1::Reservation>) -> End {
     use v1::ReservationState as S;
     let Some(reservation) = reservation else { return End::Failed("an empty answer".to_owned()) };
     match reservation.state() {
-        S::Confirmed => {
+        S::Confirmed | S::Active => {
             let segments = reservation.plan.map(|plan| plan.segments).unwrap_or_default();
             End::Confirmed { managers: managers(&segments) }
         }

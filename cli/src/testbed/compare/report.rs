@@ -168,7 +168,7 @@ fn line(ran: &SolverRun, common: &[usize]) -> SolverRow {
 }
 
 fn is_confirmed(reservation: &v1::Reservation) -> bool {
-    reservation.state() == v1::ReservationState::Confirmed
+    reservation.state().is_booked()
 }
 
 /// How many minutes a reservation begins after its earliest start.

@@ -269,7 +269,7 @@ impl Report {
 }
 
 fn is_confirmed(reservation: &v1::Reservation) -> bool {
-    reservation.state() == v1::ReservationState::Confirmed
+    reservation.state().is_booked()
 }
 
 /// Numbers and their ratio: `54 of 60 (0.900)`.

@@ -131,7 +131,7 @@ impl Progress {
     }
 
     fn count(&self, reservation: &v1::Reservation) {
-        let is_confirmed = reservation.state() == v1::ReservationState::Confirmed;
+        let is_confirmed = reservation.state().is_booked();
         let counter = if is_confirmed { &self.confirmed } else { &self.others };
         counter.fetch_add(1, Ordering::Relaxed);
         let confirmed = self.confirmed.load(Ordering::Relaxed);

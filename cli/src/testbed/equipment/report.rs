@@ -54,6 +54,8 @@ pub(super) struct Report {
     pub(super) refused_before: Vec<String>,
     /// Why a job was refused while the reservation was only held.
     pub(super) refused_held: String,
+    /// When the reservation became active, in seconds after the start of its window; `None`: it did not.
+    pub(super) active: Option<f64>,
     pub(super) sites: Vec<SiteReport>,
     /// Were there classes with the booked rate on both sides of the exchange?
     pub(super) is_shaped: bool,
@@ -83,6 +85,12 @@ impl Report {
             format!("without a grant sbatch is refused: {}", self.refused_held),
         )];
         let window = 0.0..self.window_seconds as f64;
+        let active =
+            self.active.map_or_else(|| "never".to_owned(), |s| format!("{s:.2} s into it"));
+        lines.push((
+            self.active.is_some_and(|seconds| window.contains(&seconds)),
+            format!("the reservation is active in its window: {active}"),
+        ));
         for SiteReport { site, nodes, started, job, .. } in &self.sites {
             let after = started.map_or_else(|| "never".to_owned(), |s| format!("{s:.2} s into it"));
             let is_right = started.is_some_and(|seconds| window.contains(&seconds));
@@ -144,6 +152,7 @@ impl Report {
             "windowSeconds": self.window_seconds,
             "refusedBefore": self.refused_before,
             "refusedHeld": self.refused_held,
+            "activeSeconds": self.active,
             "sites": self.sites.iter().map(site).collect::<Vec<_>>(),
             "bookedBps": BOOKED_BPS,
             "measuredBps": self.measured_bps,

@@ -101,6 +101,10 @@ pub(super) async fn tell(folder: &Path, posts: &[Post], sites: &[Site]) -> Resul
             ));
         }
     }
+    let watched =
+        user.coalloc(&["watch", REQUEST_ID, "--until", "started", "--idle", "10s"]).await?;
+    say(&format!("coalloc watch {REQUEST_ID} --until started"), &watched);
+    let active = user.became_active(start).await?;
     let class = handle_of(&granted, "nrm")?.rsplit(' ').next().unwrap_or_default().to_owned();
     let shaped = classes().await?;
     let own = shaped.lines().filter(|line| line.contains(&format!("htb {class} ")));
@@ -128,6 +132,7 @@ pub(super) async fn tell(folder: &Path, posts: &[Post], sites: &[Site]) -> Resul
         window_seconds: WINDOW_SECS,
         refused_before: before,
         refused_held: held,
+        active,
         sites: reports,
         is_shaped,
         measured_bps,
@@ -174,6 +179,22 @@ impl User {
         }
         let complaint = String::from_utf8_lossy(&output.stderr);
         Err(Failure::internal(format!("coalloc {}:\n{text}{complaint}", args.join(" "))))
+    }
+}
+
+impl User {
+    /// When the reservation became active, in seconds after the start of its window. `None`: it did not.
+    async fn became_active(&self, start: Time) -> Result<Option<f64>, Failure> {
+        let args = ["watch", REQUEST_ID, "--until", "started", "--idle", "10s", "--json"];
+        for line in self.coalloc(&args).await?.lines() {
+            let event: v1::ReservationEvent = serde_json::from_str(line)
+                .map_err(|error| Failure::internal(format!("an event: {error}: {line}")))?;
+            if event.state() == v1::ReservationState::Active {
+                let at = text::time(event.time.as_ref());
+                return Ok(at.map(|at| at.since(start).as_us() as f64 / 1e6));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -36,7 +36,9 @@ pub(super) enum Source {
 pub(super) enum WatchGoal {
     /// Booked everywhere
     Confirmed,
-    /// Refused or released, with nothing of it left
+    /// Its window has begun, and it can be used
+    Started,
+    /// Its time is over, or it is refused or released, with nothing of it left
     Ended,
 }
 
@@ -305,9 +307,12 @@ impl Following {
 const fn reached(until: WatchGoal, state: v1::ReservationState) -> Option<Exit> {
     use v1::ReservationState as S;
     match (until, state) {
-        (WatchGoal::Confirmed, S::Confirmed | S::PassedEndTime)
+        (WatchGoal::Confirmed, S::Confirmed | S::Active | S::PassedEndTime)
+        | (WatchGoal::Started, S::Active | S::PassedEndTime)
         | (WatchGoal::Ended, S::Failed | S::Terminated | S::PassedEndTime) => Some(Exit::Done),
-        (WatchGoal::Confirmed, S::Failed | S::Terminated) => Some(Exit::Refused),
+        (WatchGoal::Confirmed | WatchGoal::Started, S::Failed | S::Terminated) => {
+            Some(Exit::Refused)
+        }
         _ => None,
     }
 }
@@ -347,7 +352,13 @@ mod tests {
             (WatchGoal::Confirmed, S::Confirmed, Some(Exit::Done)),
             (WatchGoal::Confirmed, S::Failed, Some(Exit::Refused)),
             (WatchGoal::Confirmed, S::Aborting, None),
+            (WatchGoal::Confirmed, S::Active, Some(Exit::Done)),
+            (WatchGoal::Started, S::Confirmed, None),
+            (WatchGoal::Started, S::Active, Some(Exit::Done)),
+            (WatchGoal::Started, S::Terminated, Some(Exit::Refused)),
             (WatchGoal::Ended, S::Confirmed, None),
+            (WatchGoal::Ended, S::Active, None),
+            (WatchGoal::Ended, S::PassedEndTime, Some(Exit::Done)),
             (WatchGoal::Ended, S::Terminating, None),
             (WatchGoal::Ended, S::Terminated, Some(Exit::Done)),
             (WatchGoal::Ended, S::Failed, Some(Exit::Done)),

@@ -147,6 +147,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::ChangeOpened { .. }
         | CoordinatorRecord::ChangeRefused { .. }
         | CoordinatorRecord::Reported { .. }
+        | CoordinatorRecord::UsageChanged { .. }
         | CoordinatorRecord::ParentHoldOpened { .. }
         | CoordinatorRecord::Superseded { .. }
         | CoordinatorRecord::Disowned { .. }
@@ -314,8 +315,13 @@ mod tests {
         use v1::BookingState as S;
         let txn = TransactionId::composed("grc-1-t-1/1");
         let reservation = ReservationId::composed("grc-1-t-1");
-        let finished =
-            |state| CoordinatorRecord::Finished { txn: txn.clone(), state, version: 1, at: at() };
+        let finished = |state| CoordinatorRecord::Finished {
+            txn: txn.clone(),
+            state,
+            version: 1,
+            active: false,
+            at: at(),
+        };
         let top = || "coordinator top".to_owned();
         let none = || told(S::Refused, None);
         let prepared = CoordinatorRecord::Prepared {

@@ -111,6 +111,9 @@ impl Coordinator {
                 self.fold_replaced_for_parent(reservation, by)
             }
             CoordinatorRecord::RetentionEnded { txn, .. } => self.fold_retention_ended(txn),
+            CoordinatorRecord::UsageChanged { txn, usage, .. } => {
+                self.fold_usage_changed(txn, usage)
+            }
             CoordinatorRecord::LeaderElected { epoch, .. } => self.fold_leader_elected(*epoch),
             CoordinatorRecord::ParentLeaderChanged { ledger, epoch, .. } => {
                 self.parents.leader_epochs.fold_changed(ledger, *epoch)

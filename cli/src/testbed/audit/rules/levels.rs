@@ -57,7 +57,7 @@ pub(in super::super) fn promises_are_kept(testimonies: &[Testimony], lower: &[Lo
             promises += 1;
             let (transaction, manager) = (&booking.transaction, &testimony.name);
             let inner = reservations.iter().filter(|one| one.request_id == *transaction);
-            let mut inner = inner.filter(|one| one.state() == v1::ReservationState::Confirmed);
+            let mut inner = inner.filter(|one| one.state().is_booked());
             let (Some(one), None) = (inner.next(), inner.next()) else {
                 let expected = "reserved once by the coordinator that has promised it";
                 let now = format!(

@@ -99,7 +99,7 @@ fn enough(testimony: &Testimony, booking: &v1::Booking) -> Vec<Violation> {
 
 /// Where a confirmed reservation names other servers than those that are booked for it.
 fn as_booked(with: &[&Testimony], reservation: &v1::Reservation) -> Vec<Violation> {
-    if reservation.state() != v1::ReservationState::Confirmed {
+    if !reservation.state().is_booked() {
         return Vec::new();
     }
     let other = |testimony: &&Testimony| {
