@@ -533,6 +533,7 @@ impl Core for Coordinator {
             CoordinatorInput::Start => self.start(now, &mut out),
             CoordinatorInput::Elected { epoch, member } => {
                 self.record(CoordinatorRecord::LeaderElected { epoch, member, at: now }, &mut out);
+                self.start(now, &mut out);
             }
             CoordinatorInput::Conversation(input) => self.converse(input, now, &mut out),
             CoordinatorInput::Delivered { rm, txn, kind, delivery } => {

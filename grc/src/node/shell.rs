@@ -117,10 +117,7 @@ pub fn start<L: Ledger<Record = CoordinatorRecord>>(
             }
         }
     })?;
-    if let Some(elected) = elected {
-        node.handle.tell(elected);
-    }
-    node.handle.tell(CoordinatorInput::Start);
+    node.handle.tell(elected.unwrap_or(CoordinatorInput::Start));
     let (name, federation) = (config.name.to_string(), federation.clone());
     if let Some(upward) = &config.upward {
         let resolvers = Resolvers::new(name.clone(), &upward.coordinators, host);

@@ -16,7 +16,7 @@ use crate::message::{Delivery, Message, MessageKind, Resolution, Token};
 /// What can happen to a coordinator.
 #[derive(Debug, Clone)]
 pub enum CoordinatorInput {
-    /// The process begins. Sent once, first, after the replay.
+    /// The process begins. Sent once, first, after the replay; not to one that was elected.
     Start,
     /// A caller opens a conversation about a request, a change or a hold of a parent, or goes on with one.
     Conversation(ConversationInput),
@@ -31,7 +31,8 @@ pub enum CoordinatorInput {
         /// What became of the message.
         delivery: Delivery,
     },
-    /// This process was elected to lead those that share the ledger. Sent before [`CoordinatorInput::Start`].
+    /// The process begins, because it was elected to lead those that share the ledger. Sent once, first, after the replay,
+    /// instead of [`CoordinatorInput::Start`]: in a step between the two, nothing would have an alarm.
     Elected {
         /// The epoch, see [`Coordinator::next_epoch`](super::Coordinator::next_epoch).
         epoch: u64,

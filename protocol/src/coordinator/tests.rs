@@ -43,6 +43,17 @@ fn confirmed_is_said_after_every_acknowledgement_and_to_all_who_wait() {
 }
 
 #[test]
+fn whoever_is_elected_goes_on_with_what_was_decided_in_the_same_step() {
+    let mut bench = Bench::decided();
+    let elected = CoordinatorInput::Elected { epoch: bench.core.next_epoch(7), member: "b".into() };
+    let effects = bench.restart_by(elected, at(25));
+    assert_eq!(bench.core.epoch(), 7);
+    let commits = effects.iter().filter(|effect| matches!(effect, CoordinatorEffect::Send { .. }));
+    assert_eq!(commits.count(), 2, "{effects:?}");
+    bench.core.check_invariants().unwrap();
+}
+
+#[test]
 fn asked_while_undecided_it_records_the_abort_before_it_answers() {
     let mut bench = Bench::new();
     let _ = bench.reserve("r1", &[plan(&["a", "b"])], at(0));

@@ -92,9 +92,10 @@ impl Model {
         match self {
             // Revision 2: holds that are shorter than usual ask for the decision before they end.
             // Of jobs: the paper's trees are built balanced, which changes their operations.
+            // Of tasks, revision 3: that a coordinator looks at the clock when a window begins or ends is an event.
             // Of workflows, revision 3: the search for a set has other bounds, and a set that its links refuse says so.
-            Self::Tasks | Self::Jobs => 2,
-            Self::Workflows => 3,
+            Self::Jobs => 2,
+            Self::Tasks | Self::Workflows => 3,
             Self::Coallocations => 1,
         }
     }

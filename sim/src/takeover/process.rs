@@ -194,7 +194,6 @@ impl World {
         process.role = Role::Leads { epoch };
         let member = process.name.clone();
         process.inbox.push(CoordinatorInput::Elected { epoch, member: member.clone() });
-        process.inbox.push(CoordinatorInput::Start);
         self.note(|| format!("{member} leads in epoch {epoch}"));
         self.begin(at)
     }

@@ -150,13 +150,22 @@ impl Bench {
 
     /// A new process on the same log. Its state must be that of the old one.
     pub(in crate::coordinator) fn restart(&mut self, now: Now) -> Vec<CoordinatorEffect> {
+        self.restart_by(CoordinatorInput::Start, now)
+    }
+
+    /// Replays the log, and gives the first input to what it is then.
+    pub(in crate::coordinator) fn restart_by(
+        &mut self,
+        first: CoordinatorInput,
+        now: Now,
+    ) -> Vec<CoordinatorEffect> {
         let mut core = fresh();
         core.serve_parents(self.parents.clone());
         self.log.iter().for_each(|record| core.apply(record).unwrap());
         assert!(core.reservations().eq(self.core.reservations()), "I12: the fold of its log");
         assert_eq!(core.parent_entries(), self.core.parent_entries(), "I12: the fold of its log");
         self.core = core;
-        self.step(CoordinatorInput::Start, now)
+        self.step(first, now)
     }
 
     /// Sends a request, and passes in the result of its planning.
