@@ -9,8 +9,10 @@
 //! Rows are those of the real ledger: sequence number, the packed record, its hash in the chain (I15).
 //! The same code appends and verifies them. So a simulation finds a record that cannot be read back, and
 //! damage that goes unnoticed. Snapshots are written and read like those of the real ledger, but no record is archived, so a
-//! simulation can compare each snapshot with the fold of all records. [`Damage`] is what a bad disk does. Left out: SQLite's own pages, which
-//! are tested on the real file, and all delays, which the simulator adds.
+//! simulation can compare each snapshot with the fold of all records. [`Damage`] is what a bad disk does.
+//!
+//! Left out: SQLite's own pages, which are tested on the real file, and all delays, which the simulator adds. The file is
+//! long because disk and ledger share the rows and the places where an append may be cut.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;

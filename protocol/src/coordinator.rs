@@ -29,7 +29,9 @@
 //! before it is ended.
 //!
 //! A confirmed reservation may be changed, one change at a time: see [`change`]. What has ended is forgotten after a
-//! retention: see [`forgetting`].
+//! retention: see [`forgetting`]. While its user can use it, it is active: see `usage.rs`.
+//!
+//! The file is long because it holds the one table of inputs and the one table of invariants.
 //!
 //! Left out: planning, which the shell does. Source: design.md "Two-phase reservation"; reliability.md
 //! "Protocol consequences".
