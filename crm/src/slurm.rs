@@ -31,7 +31,7 @@ pub mod testbed;
 mod text;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub struct SlurmSettings {
     programs: Programs,
     /// The Unix user of each user.
     users: BTreeMap<UserName, String>,
+    /// The whole name of the server that each node is.
+    servers: BTreeMap<String, ResourceId>,
 }
 
 impl SlurmSettings {
@@ -63,7 +65,7 @@ impl SlurmSettings {
         sites: &[v1::Site],
         servers: &BTreeMap<ResourceId, SiteServers>,
     ) -> Result<Self, InvalidField> {
-        check_sites(sites, servers)?;
+        let servers = nodes_of(sites, servers)?;
         let path = |text: &str| (!text.is_empty()).then(|| folder.join(text));
         let conf = file("driver.slurm.conf", path(&wire.conf))?;
         let bin = path(&wire.bin);
@@ -95,7 +97,7 @@ impl SlurmSettings {
             let allowed = "at least one user: nobody else can have a reservation of the cluster";
             return Err(InvalidField::new("driver.slurm.users", "nothing", allowed));
         }
-        Ok(Self { programs: Programs { conf, bin }, users })
+        Ok(Self { programs: Programs { conf, bin }, users, servers })
     }
 
     /// What makes the driver when the CRM starts.
@@ -120,12 +122,12 @@ fn file(field: &str, path: Option<PathBuf>) -> Result<Option<PathBuf>, InvalidFi
     }
 }
 
-/// Checks that every site consists of servers that can be nodes, and has nothing else.
-fn check_sites(
+/// The nodes of all sites. Every site must consist of servers that can be nodes, and have nothing else.
+fn nodes_of(
     sites: &[v1::Site],
     servers: &BTreeMap<ResourceId, SiteServers>,
-) -> Result<(), InvalidField> {
-    let mut nodes = BTreeSet::new();
+) -> Result<BTreeMap<String, ResourceId>, InvalidField> {
+    let mut nodes = BTreeMap::new();
     for (index, site) in sites.iter().enumerate() {
         let field = |name: &str| format!("inventory.sites[{index}].{name}");
         let Some(own) = servers.get(site.name.as_str()) else {
@@ -143,14 +145,14 @@ fn check_sites(
                 let allowed = "with driver.slurm, names of nodes: A-Z a-z 0-9 . _ -";
                 return Err(InvalidField::new(field("servers"), server, allowed));
             }
-            if !nodes.insert(node.to_owned()) {
+            if nodes.insert(node.to_owned(), server.clone()).is_some() {
                 let allowed =
                     "with driver.slurm, servers whose names no other site has: each is a node";
                 return Err(InvalidField::new(field("servers"), server, allowed));
             }
         }
     }
-    Ok(())
+    Ok(nodes)
 }
 
 fn is_unix_name(text: &str) -> bool {

@@ -10,4 +10,4 @@ pub mod inquiry;
 pub mod query;
 pub mod server_sites;
 
-pub use query::{FrameAvailability, bookable, horizon_end, query, query_for};
+pub use query::{FrameAvailability, Replaced, bookable, horizon_end, query, query_for};

@@ -20,6 +20,7 @@ pub mod handlers;
 mod modify;
 pub mod parents;
 mod quota;
+pub mod relocation;
 mod repair;
 pub mod reserve;
 mod servers;

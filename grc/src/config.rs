@@ -15,6 +15,7 @@ use coalloc_net::identity::settings::Security;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 
+use crate::calls::relocation::RepairPolicy;
 use crate::config::parents::ParentSettings;
 use crate::config::quotas::UserQuotas;
 use crate::config::tasks::TaskSettings;
@@ -42,6 +43,8 @@ pub struct GrcConfig {
     pub tasks: TaskSettings,
     /// How much each user may have reserved, and how many calls it may make.
     pub quotas: UserQuotas,
+    /// Who moves reservations off equipment that cannot be used.
+    pub repair: RepairPolicy,
 }
 
 /// Reads and checks the configuration file.
@@ -99,6 +102,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         upward,
         tasks: TaskSettings::parse(message.tasks.as_ref())?,
         quotas: UserQuotas::parse(message.quotas.as_ref())?,
+        repair: RepairPolicy::parse(message.repair)?,
     })
 }
 

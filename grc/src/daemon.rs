@@ -142,12 +142,14 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         plans: PlanCache::default(),
         pictures,
         reconciler,
+        repair_policy: config.repair,
         revisions: RevisionQueue::default(),
         causer: Causer::Itself,
         calls,
     };
     let reports = service.clone();
     tokio::spawn(async move { reports.follow_reports().await });
+    tokio::spawn(service.clone().keep_relocating());
     let mut routes = Routes::new(server::coordinator(service.clone()))
         .add_service(server::workflows(service.clone()))
         .add_service(server::resolver(service.clone()))

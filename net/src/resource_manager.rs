@@ -8,7 +8,9 @@ mod bookings;
 use std::collections::BTreeMap;
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{CoordinatorName, InvalidField, TransactionId, UserName, Window, limits};
+use coalloc_common::{
+    CoordinatorName, InvalidField, ResourceId, TransactionId, UserName, Window, limits,
+};
 use coalloc_proto::v1;
 use coalloc_proto::v1::hold_response;
 use coalloc_proto::v1::resolver_client::ResolverClient;
@@ -47,6 +49,8 @@ pub struct AvailabilityQuery {
     pub user: UserName,
     /// The transaction whose booking would be replaced.
     pub replaces: Option<TransactionId>,
+    /// The servers and resources that do not count.
+    pub avoided: Vec<ResourceId>,
 }
 
 impl AvailabilityQuery {
@@ -70,7 +74,9 @@ impl AvailabilityQuery {
         };
         let frames: Result<_, _> = wire.frames.iter().enumerate().map(frame).collect();
         let replaces = convert::replaced_from_wire(&wire.replaces)?;
-        Ok(Self { frames: frames?, user, replaces })
+        let frames = frames?;
+        let avoided = convert::picked_from_wire("avoided", &wire.avoided)?;
+        Ok(Self { frames, user, replaces, avoided })
     }
 }
 

@@ -38,7 +38,7 @@ mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{Reason, Refusal};
+use coalloc_common::{Reason, Refusal, ResourceId};
 use coalloc_protocol::participant::equipment::{
     EquipmentKey, EquipmentTrouble, Observed, Presence, Stage, Want,
 };
@@ -134,26 +134,31 @@ impl TcDriver {
                  addresses to `driver.tc.users`"
             )));
         }
+        if let Some(sentence) = self.failure(kernel, resource) {
+            return Err(refused(sentence));
+        }
         for interface in interfaces {
-            let at = self.place();
-            match kernel.links.get(interface) {
-                None => {
-                    return Err(EquipmentTrouble::Down(format!(
-                        "the interface {interface} of {resource} is not {at}: make it, or correct `driver.tc.paths`"
-                    )));
-                }
-                Some(link) if !link.is_up => {
-                    return Err(EquipmentTrouble::Down(format!(
-                        "the interface {interface} of {resource} {at} is down: `ip link set {interface} up`"
-                    )));
-                }
-                Some(_) => {}
-            }
             if let Some(sentence) = self.foreign_root(kernel, interface) {
                 return Err(refused(sentence));
             }
         }
         Ok(())
+    }
+
+    /// Which interface of a resource cannot carry anything now, and what to do; `None`: all can.
+    fn failure(&self, kernel: &KernelState, resource: &ResourceId) -> Option<String> {
+        let at = self.place();
+        let interfaces = self.settings.interfaces.get(resource).into_iter().flatten();
+        let mut failures = interfaces.filter_map(|interface| match kernel.links.get(interface) {
+            None => Some(format!(
+                "the interface {interface} of {resource} is not {at}: make it, or correct `driver.tc.paths`"
+            )),
+            Some(link) if !link.is_up => Some(format!(
+                "the interface {interface} of {resource} {at} is down: `ip link set {interface} up`"
+            )),
+            Some(_) => None,
+        });
+        failures.next()
     }
 
     fn foreign_root(&self, kernel: &KernelState, interface: &str) -> Option<String> {
@@ -275,8 +280,16 @@ impl Driver for TcDriver {
             let class = self.names.class(one.minor);
             let reference = Reference { name: one.name.clone(), class }.to_string();
             let group = (&one.group, one.minor);
-            let differs = self.difference(&kernel, &members, (key, want), group);
-            observed.present.insert(key.clone(), Presence { reference, differs, trouble: None });
+            // As long as an interface has failed, it is not made again.
+            let trouble = self.failure(&kernel, &key.resource);
+            let differs = trouble.is_none();
+            let differs =
+                differs.then(|| self.difference(&kernel, &members, (key, want), group)).flatten();
+            observed.present.insert(key.clone(), Presence { reference, differs, trouble });
+        }
+        for resource in self.settings.interfaces.keys() {
+            let failure = self.failure(&kernel, resource);
+            observed.unusable.extend(failure.map(|sentence| (resource.clone(), sentence)));
         }
         self.rest(&kernel, &members, &mut observed);
         Ok(observed)

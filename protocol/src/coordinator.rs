@@ -124,7 +124,9 @@ use self::retrying::RetryState;
 pub use self::snapshot::CoordinatorPart;
 use self::transaction::{Transaction, TransactionGoal};
 use self::usage::Usages;
-pub use self::usage::{EquipmentFound, EquipmentNews, ResourceUsage, Usage, UsagePhase};
+pub use self::usage::{
+    EquipmentFound, EquipmentNews, ResourceUsage, UnusableParts, Usage, UsagePhase,
+};
 use self::waiting::{Conversations, Waiter};
 use crate::conversation::ReleaseReply;
 use crate::core::{Core, ReplayError};

@@ -51,6 +51,9 @@ pub struct ServerWish {
     /// The whole names of the servers to take, each once. At a site without any of them, the RM chooses.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub picked: Vec<ResourceId>,
+    /// The whole names of servers that are not taken, also not by a version whose replaced version has them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub avoided: Vec<ResourceId>,
 }
 
 /// The servers that a hold or booking has at one site over one window.

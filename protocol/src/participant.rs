@@ -538,6 +538,7 @@ impl Core for Participant {
             ParticipantInput::Equipped { key, asked, outcome, trouble } => {
                 self.equipped(key, asked.as_deref(), outcome, trouble, now)
             }
+            ParticipantInput::Unusable(unusable) => self.now_unusable(unusable, now),
             ParticipantInput::Tick => self.tick(now),
         };
         self.with_equipment_effects(step, now)

@@ -166,6 +166,7 @@ impl RmConfig {
             started: None,
             version: Some(own_version(&[])),
             has_equipment: false,
+            equipment: None,
         };
         let topology = own_topology(&name, &description)?;
         let resources = resources(&topology, &description)?;

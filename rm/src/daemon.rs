@@ -20,6 +20,7 @@ use coalloc_protocol::participant::{Participant, ParticipantRecord};
 use tonic::service::Routes;
 
 use crate::config::RmConfig;
+use crate::equipment::LastReport;
 use crate::publisher::Publisher;
 use crate::service::RmService;
 use crate::{meters, shell};
@@ -94,7 +95,8 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), DaemonError> {
     let (participant, ledger) = opened;
-    let (node, ledger_id) = shell::start(&config, host, participant, ledger)?;
+    let last = LastReport::default();
+    let (node, ledger_id) = shell::start(&config, host, participant, ledger, last.clone())?;
     let readers =
         vec![node.reader.clone(), meters::reader(node.handle.clone(), config.kinds.clone())];
     let (kind, name) = (config.kind.word(), config.name.as_str());
@@ -114,7 +116,7 @@ pub async fn serve_on<L: Ledger<Record = ParticipantRecord>>(
         has_equipment: config.driver.is_some(),
         ..config.description.clone()
     };
-    let service = RmService::new(node.handle.clone(), description, publisher);
+    let service = RmService::new(node.handle.clone(), description, publisher, last);
     let routes =
         Routes::new(server::resource_manager(service)).add_service(server::ledgers(ledgers));
     let (name, listen) = (&config.name, config.daemon.listen);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use coalloc_common::{TransactionId, limits};
 use coalloc_net::metrics;
+use coalloc_proto::v1;
 use coalloc_protocol::participant::equipment::EquipmentTrouble;
 use coalloc_protocol::participant::equipment::reconciler::{
     Command, CommandOutcome, EquipmentReport, Reconciler,
@@ -20,11 +21,40 @@ use crate::shell::Handle;
 /// The chains of versions about which something has changed.
 pub type ChangedChains = BTreeSet<TransactionId>;
 
-/// Keeps the equipment as wanted until the participant is stopped. `changed` says of what something has changed.
+/// Most sentences of each kind that an operator is told.
+const SENTENCES_MAX: usize = 20;
+
+/// What was seen at the last look at the equipment, for whoever asks. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct LastReport(Arc<Mutex<EquipmentReport>>);
+
+impl LastReport {
+    /// The report in the schema.
+    #[must_use]
+    pub fn to_wire(&self) -> v1::EquipmentReport {
+        let report = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let few = |all: &[String]| all.iter().take(SENTENCES_MAX).cloned().collect();
+        v1::EquipmentReport {
+            trouble: report.trouble.clone().unwrap_or_default(),
+            drift: few(&report.drift),
+            orphans: few(&report.orphans),
+            intruders: few(&report.intruders),
+            unusable: few(&report.unusable),
+        }
+    }
+
+    fn set(&self, report: &EquipmentReport) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(report);
+    }
+}
+
+/// Keeps the equipment as wanted until the participant is stopped. `changed` says of what something has changed, and `last` is
+/// told what every look shows.
 pub async fn keep(
     driver: Arc<dyn Driver>,
     handle: Handle,
     mut changed: UnboundedReceiver<ChangedChains>,
+    last: LastReport,
 ) {
     let reconciler = Arc::new(Mutex::new(Reconciler::default()));
     let mut reported = EquipmentReport::default();
@@ -41,6 +71,7 @@ pub async fn keep(
                 handle.tell(input);
             }
             report(locked(&reconciler).report(), &mut reported);
+            last.set(&reported);
             continue;
         }
         let left = locked(&reconciler).due().since(handle.now().boot);
@@ -126,6 +157,7 @@ fn report(report: &EquipmentReport, before: &mut EquipmentReport) {
         ("drift", report.drift.len()),
         ("orphans", report.orphans.len()),
         ("intruders", report.intruders.len()),
+        ("unusable", report.unusable.len()),
         ("down", usize::from(report.trouble.is_some())),
     ];
     for (what, count) in gauges {
@@ -149,6 +181,9 @@ fn report(report: &EquipmentReport, before: &mut EquipmentReport) {
     }
     for intruder in new(&report.intruders, &before.intruders) {
         tracing::warn!(%intruder, "this is not ours and is left alone");
+    }
+    for unusable in new(&report.unusable, &before.unusable) {
+        tracing::warn!(%unusable, "this cannot be used now; nobody is given it");
     }
     before.clone_from(report);
 }

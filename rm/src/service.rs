@@ -23,6 +23,7 @@ use coalloc_protocol::participant::{Entry, Participant, ParticipantInput, Phase,
 use tokio_stream::StreamExt as _;
 use tonic::{Request, Response, Status};
 
+use crate::equipment::LastReport;
 use crate::events::{BookingEvents, EquipmentEvents, ended, equipment_of};
 use crate::publisher::Publisher;
 use crate::servers::{ServerCatalog, ServerSearch};
@@ -35,14 +36,20 @@ pub struct RmService {
     description: v1::DescribeResponse,
     publisher: Publisher,
     servers: ServerCatalog,
+    equipment: LastReport,
 }
 
 impl RmService {
     /// Handlers that answer Describe with `description`.
     #[must_use]
-    pub fn new(handle: Handle, description: v1::DescribeResponse, publisher: Publisher) -> Self {
+    pub fn new(
+        handle: Handle,
+        description: v1::DescribeResponse,
+        publisher: Publisher,
+        equipment: LastReport,
+    ) -> Self {
         let servers = ServerCatalog::of(&description.sites);
-        Self { handle, description, publisher, servers }
+        Self { handle, description, publisher, servers, equipment }
     }
 
     fn call(
@@ -122,20 +129,24 @@ impl ResourceManager for RmService {
 
     async fn describe(
         &self,
-        _: Request<v1::DescribeRequest>,
+        request: Request<v1::DescribeRequest>,
     ) -> Result<Response<v1::DescribeResponse>, Status> {
-        Ok(Response::new(self.description.clone()))
+        let caller = Caller::of_request(&request)?;
+        let is_told = self.description.has_equipment && caller.reads_all();
+        let equipment = is_told.then(|| self.equipment.to_wire());
+        Ok(Response::new(v1::DescribeResponse { equipment, ..self.description.clone() }))
     }
 
     async fn query_availability(
         &self,
         request: Request<v1::QueryAvailabilityRequest>,
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
-        let AvailabilityQuery { frames, user, replaces } =
+        let AvailabilityQuery { frames, user, replaces, avoided } =
             AvailabilityQuery::read(request.get_ref())?;
         let caller = Caller::of_request(&request)?;
         caller.check_replaces(replaces.as_ref())?;
-        let mut question = Question::new(frames, user, replaces).of(caller.requester());
+        let question = Question::new(frames, user, replaces).avoiding(avoided);
+        let mut question = question.of(caller.requester());
         // Almost every query is answered in one slice. Between two slices of a longer one, the protocol goes
         // on.
         while !question.is_answered() {

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::config::RmConfig;
 use crate::driver::Naming;
-use crate::equipment;
+use crate::equipment::{self, LastReport};
 
 /// A running participant.
 pub type Node = node::Node<Participant>;
@@ -59,8 +59,8 @@ pub fn open(
     Ok((participant, ledger))
 }
 
-/// Starts the participant with the state that was replayed from its ledger. Also returns the ledger's
-/// identity. Must be called within a tokio runtime.
+/// Starts the participant with the state that was replayed from its ledger, and its equipment, of which `last` is told. Also
+/// returns the ledger's identity. Must be called within a tokio runtime.
 ///
 /// # Errors
 /// When the ledger does not fit this configuration, or the system cannot start a thread.
@@ -69,6 +69,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     host: &Host,
     mut participant: Participant,
     mut ledger: L,
+    last: LastReport,
 ) -> Result<(Node, String), DaemonError> {
     if let Some((txn, name)) = participant.name_of_two(host.now()) {
         let text = format!(
@@ -120,7 +121,7 @@ pub fn start<L: Ledger<Record = ParticipantRecord>>(
     })?;
     if let Some(driver) = &config.driver {
         let driver = driver.make(Naming::of_ledger(&ledger_id));
-        tokio::spawn(equipment::keep(driver, node.handle.clone(), changed));
+        tokio::spawn(equipment::keep(driver, node.handle.clone(), changed, last));
     }
     let resolvers = Resolvers::new(config.name.to_string(), &config.coordinators, host);
     let handle = node.handle.clone();

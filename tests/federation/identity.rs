@@ -270,6 +270,7 @@ async fn a_coordinator_that_is_trusted_ends_nothing_of_another_one() {
         frames: vec![segment.window.unwrap()],
         user: "alice".into(),
         replaces: txn.clone(),
+        ..Default::default()
     };
     assert_eq!(code(crm.query_availability(query).await), Code::PermissionDenied);
     // In its own name it may not touch what belongs to the other one, nor take an id of the other's.

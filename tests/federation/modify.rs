@@ -393,6 +393,7 @@ async fn a_service_level_bounds_what_is_shown_what_is_held_and_what_a_change_may
         frames: vec![one.plan.as_ref().unwrap().window.unwrap()],
         user: user.to_owned(),
         replaces: replaces.to_owned(),
+        ..Default::default()
     };
     let shown = async |user: &str, replaces: &str| {
         let answer = federation.rm("nrm").query_availability(query(user, replaces)).await;

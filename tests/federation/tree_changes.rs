@@ -283,6 +283,7 @@ async fn a_level_lets_a_user_of_the_one_above_see_and_take_its_share() {
             frames: vec![window],
             user: user.to_owned(),
             replaces: replaces.to_owned(),
+            ..Default::default()
         };
         let mut rm = tree.rm("grc-1");
         async move { rm.query_availability(request).await.unwrap().into_inner().frames[0].free.clone() }
@@ -314,7 +315,7 @@ async fn a_parent_sees_and_takes_no_more_than_its_best_level_whichever_user_it_c
     let free = |user: &'static str| {
         let window = hold("grc-t-90/1", 1).segments[0].window.unwrap();
         let (frames, user) = (vec![window], user.to_owned());
-        let request = v1::QueryAvailabilityRequest { frames, user, replaces: String::new() };
+        let request = v1::QueryAvailabilityRequest { frames, user, ..Default::default() };
         let mut rm = tree.rm("grc-1");
         async move { rm.query_availability(request).await.unwrap().into_inner().frames[0].free.clone() }
     };

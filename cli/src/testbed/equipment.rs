@@ -7,7 +7,7 @@
 //!                  |                  |             management
 //!          mgmt    |                  |  mgmt
 //!   namespace site-N0                namespace site-N1
-//!   slurmd n0-1, n0-2                slurmd n1-1, n1-2
+//!   slurmd n0-1, n0-2, n0-3          slurmd n1-1, n1-2, n1-3
 //!          data |  10.77.1.2   10.77.2.2  | data
 //!               |                         |
 //!         to-N0 +-- namespace exchange ---+ to-N1   shaped by the NRM
@@ -15,12 +15,14 @@
 //!
 //! The steps, in order: [`enter`] runs this program again in namespaces of its own, so that nothing of the machine is
 //! touched; [`network`] lays the links; [`site`] starts the clusters; [`files`] writes the configurations of the daemons;
-//! [`story`] reserves, runs the jobs and looks at the equipment; [`report`] says what came of it.
+//! [`story`] reserves, runs the jobs and looks at the equipment; [`report`] says what came of it. [`kill_node`] is another
+//! story with the same equipment.
 //!
-//! Left out: faults of the equipment and of the daemons, which the tests of the drivers and the simulator make.
+//! Left out: other faults of the equipment and of the daemons, which the tests of the drivers and the simulator make.
 
 mod enter;
 mod files;
+mod kill_node;
 mod network;
 mod programs;
 mod report;
@@ -34,6 +36,7 @@ use std::time::Instant;
 use clap::Args;
 
 use self::enter::JobUser;
+use self::kill_node::KillReport;
 use self::report::Report;
 use self::site::Site;
 use crate::kit::exit::{Answer, Exit, Failure};
@@ -49,8 +52,10 @@ struct Place {
     name: &'static str,
     /// The namespace of its nodes.
     netns: &'static str,
-    /// The nodes of its cluster.
+    /// The nodes of its cluster that the story reserves.
     nodes: [&'static str; 2],
+    /// One more node.
+    spare: &'static str,
     /// The interface of the exchange towards it.
     port: &'static str,
     /// The address of the exchange on the link to it.
@@ -65,11 +70,19 @@ struct Place {
     management: &'static str,
 }
 
+impl Place {
+    fn all_nodes(&self) -> [&'static str; 3] {
+        let [first, second] = self.nodes;
+        [first, second, self.spare]
+    }
+}
+
 const PLACES: [Place; 2] = [
     Place {
         name: "N0",
         netns: "site-N0",
         nodes: ["n0-1", "n0-2"],
+        spare: "n0-3",
         port: "to-N0",
         router: "10.77.1.1",
         data: "10.77.1.2",
@@ -81,6 +94,7 @@ const PLACES: [Place; 2] = [
         name: "N1",
         netns: "site-N1",
         nodes: ["n1-1", "n1-2"],
+        spare: "n1-3",
         port: "to-N1",
         router: "10.77.2.1",
         data: "10.77.2.2",
@@ -102,8 +116,8 @@ const USER: &str = "alice";
 
 /// Real equipment: two Slurm clusters and a shaped link are reserved, used by jobs, and given back
 ///
-/// Starts two Slurm clusters of two nodes, a link of 1 Gbit/s between them, the resource managers of all three, and a
-/// coordinator. Reserves both clusters and 300 Mbit/s for a window of some seconds. Jobs that are in the queues start when the
+/// Starts two Slurm clusters of three nodes, a link of 1 Gbit/s between them, the resource managers of all three, and a
+/// coordinator. Reserves two nodes of each cluster and 300 Mbit/s for a window of some seconds. Jobs that are in the queues start when the
 /// window begins and measure the link with iperf3. When the window ends, jobs, reservations and rates have gone. At
 /// the end everything is audited.
 ///
@@ -116,6 +130,9 @@ pub struct EquipmentArgs {
     /// Folder for configurations, ledgers and logs, kept afterwards [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Kill a node of a running job instead, and see the reservation move onto another one
+    #[arg(long)]
+    kill_node: bool,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -139,7 +156,7 @@ pub async fn run(args: &EquipmentArgs) -> Result<Answer, Failure> {
     let folder = Folder::new(args.dir.as_deref())?;
     let (mut daemons, mut sites) = (Daemons::default(), Vec::new());
     let outcome = tokio::select! {
-        outcome = scenario(folder.path(), &user, &mut sites, &mut daemons) => outcome,
+        outcome = scenario(folder.path(), &user, args.kill_node, &mut sites, &mut daemons) => outcome,
         () = coalloc_net::server::stop_signal() => {
             Err(Failure::new(Exit::Interrupted, "interrupted; all daemons, clusters and jobs are stopped"))
         }
@@ -156,8 +173,7 @@ pub async fn run(args: &EquipmentArgs) -> Result<Answer, Failure> {
                     folder.keep().display()
                 ));
             }
-            let text = if args.json { report.json()? } else { report.text() };
-            Ok(Answer { text, exit })
+            Ok(Answer { text: report.told(args.json)?, exit })
         }
         Err(failure) if failure.exit == Exit::Interrupted => Err(failure),
         Err(failure) => {
@@ -167,19 +183,44 @@ pub async fn run(args: &EquipmentArgs) -> Result<Answer, Failure> {
     }
 }
 
+/// What came of a story.
+enum Outcome {
+    Used(Box<Report>),
+    Moved(Box<KillReport>),
+}
+
+impl Outcome {
+    fn is_proven(&self) -> bool {
+        match self {
+            Self::Used(report) => report.is_proven(),
+            Self::Moved(report) => report.is_proven(),
+        }
+    }
+
+    fn told(&self, in_json: bool) -> Result<String, Failure> {
+        Ok(match self {
+            Self::Used(report) if in_json => report.json()?,
+            Self::Used(report) => report.text(),
+            Self::Moved(report) if in_json => report.json()?,
+            Self::Moved(report) => report.text(),
+        })
+    }
+}
+
 async fn scenario(
     folder: &Path,
     user: &JobUser,
+    kills_node: bool,
     sites: &mut Vec<Site>,
     daemons: &mut Daemons,
-) -> Result<Report, Failure> {
+) -> Result<Outcome, Failure> {
     user.let_into(folder)?;
     let started = Instant::now();
     network::lay().await?;
     sites.extend(Site::start_all(folder, user)?);
     let seconds = started.elapsed().as_secs_f64();
     text::note(&format!(
-        "two Slurm clusters of two nodes, and a link between them, run after {seconds:.1} s"
+        "two Slurm clusters of three nodes, and a link between them, run after {seconds:.1} s"
     ));
     let file = files::federation()?;
     let setup = Setup::new(folder, &file);
@@ -187,7 +228,12 @@ async fn scenario(
     files::write(&mut posts, sites, user)?;
     start_posts(&setup, &posts, daemons, true).await?;
     let story = tokio::select! {
-        story = story::tell(folder, &posts, sites) => story,
+        story = async {
+            Ok(match kills_node {
+                false => Outcome::Used(Box::new(story::tell(folder, &posts, sites).await?)),
+                true => Outcome::Moved(Box::new(kill_node::tell(folder, &posts, sites).await?)),
+            })
+        } => story,
         failure = first_death(daemons) => Err(failure),
     };
     // A daemon that died explains more than a step that failed.

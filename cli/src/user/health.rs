@@ -4,6 +4,8 @@
 //! For a coordinator it also reports when no resource manager accepts it, when bookings differ, when a resource manager
 //! describes what is another's, and what is owed to a resource manager that does not answer or is not configured.
 //!
+//! For a resource manager it reports what is wrong with its equipment.
+//!
 //! It warns before certificates end: those of the daemons, the caller's own, and those of the resource managers as far as
 //! the coordinator has seen them.
 //!
@@ -41,7 +43,7 @@ const PATIENCE: &str = "2s";
 /// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
 /// resource manager accepts it, when it has differences with one, when one describes sites or paths of
 /// another, or when it owes something to one that cannot be told; its line says so. So does the line of a
-/// daemon whose certificate is in the last third of its life. Your own certificate then has a line, too.
+/// resource manager whose equipment is not as it should be, and of a daemon whose certificate is in the last third of its life. Your own certificate then has a line, too.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -105,6 +107,8 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
             }));
             let of_coordinator = tokio::time::timeout(patience, troubles(&dialer, address, now));
             all.extend(of_coordinator.await.unwrap_or_default());
+            let of_equipment = tokio::time::timeout(patience, equipment(&dialer, address));
+            all.extend(of_equipment.await.unwrap_or_default());
             if !all.is_empty() {
                 word = format!("serving, but {}", all.join("; "));
             }
@@ -139,6 +143,30 @@ async fn troubles(dialer: &Dialer, address: &str, now: Time) -> Vec<String> {
     let all = denied_by_all(&response).into_iter().chain(differing(&response));
     let all = all.chain(overreaching(&response)).chain(owed(&response));
     all.chain(certificates(&response, now)).collect()
+}
+
+/// Problems of the equipment behind a resource manager, as of the last look. Empty when there are none, and when the daemon is
+/// no resource manager or does not tell the caller.
+async fn equipment(dialer: &Dialer, address: &str) -> Vec<String> {
+    let Ok(mut client) = rpc::resource_manager(dialer, address) else { return Vec::new() };
+    let described = client.describe(v1::DescribeRequest {}).await;
+    let report = described.ok().and_then(|response| response.into_inner().equipment);
+    report.as_ref().map(of_equipment).unwrap_or_default()
+}
+
+fn of_equipment(report: &v1::EquipmentReport) -> Vec<String> {
+    let v1::EquipmentReport { trouble, drift, orphans, intruders, unusable } = report;
+    let down = (!trouble.is_empty()).then(|| format!("its equipment is out of reach: {trouble}"));
+    let all = |what: &str, texts: &[String]| {
+        (!texts.is_empty()).then(|| format!("{what}: {}", texts.join(", ")))
+    };
+    let lists = [
+        all("not as it was left, and mended", drift),
+        all("left over, and removed soon", orphans),
+        all("of others, and left alone", intruders),
+        all("out of use", unusable),
+    ];
+    down.into_iter().chain(lists.into_iter().flatten()).collect()
 }
 
 /// One sentence for each resource manager whose certificate is in the last third of its life, as far as the coordinator
@@ -205,6 +233,22 @@ mod tests {
         let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
         let identity = IdentityArgs::default();
         HealthArgs { addresses, listens, patience: PATIENCE.parse().unwrap(), identity }
+    }
+
+    #[test]
+    fn what_is_wrong_with_equipment_is_said_by_kind() {
+        assert!(of_equipment(&v1::EquipmentReport::default()).is_empty());
+        let report = v1::EquipmentReport {
+            trouble: "no controller".into(),
+            unusable: vec!["the node n3 is down".into(), "the node n4 is down".into()],
+            ..v1::EquipmentReport::default()
+        };
+        let said = of_equipment(&report);
+        let expected = [
+            "its equipment is out of reach: no controller",
+            "out of use: the node n3 is down, the node n4 is down",
+        ];
+        assert_eq!(said, expected);
     }
 
     async fn free_address() -> String {

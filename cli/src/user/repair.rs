@@ -1,5 +1,5 @@
-//! `coalloc repair`: shows where the bookings of resource managers differ from what their coordinator
-//! counts on, shows the repair offered for each difference, and makes the repairs with `--apply`.
+//! `coalloc repair`: shows where the bookings of resource managers, or the equipment behind them, differ from what their
+//! coordinator counts on, shows the repair offered for each difference, and makes the repairs with `--apply`.
 //!
 //! Releases come first: booking something again may need what they free. A booking that was opened by
 //! another ledger of the coordinator's name is only released when the user names it, because somebody may
@@ -22,8 +22,8 @@ use crate::kit::text;
 /// After a resource manager has lost its ledger, or was given an older one, its bookings are no longer what
 /// the coordinator counts on. Without --apply nothing is changed: every difference is shown with the repair
 /// that is offered. With --apply the repairs are made: what is confirmed and missing is booked again where
-/// it is free; bookings that belong to no reservation are released. Exit code 0 means that nothing differs
-/// any more, 1 that something does, 3 that something was refused.
+/// it is free; bookings that belong to no reservation are released; reservations whose equipment cannot be used are moved
+/// onto other equipment. Exit code 0 means that nothing differs any more, 1 that something does, 3 that something was refused.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc repair\n  \
@@ -139,9 +139,13 @@ fn found(response: &v1::ListDifferencesResponse) -> Vec<LocatedDifference> {
     response.resource_managers.iter().flat_map(of).collect()
 }
 
-/// Releases come first. A transaction that is booked again is booked only once, wherever it is missing.
+/// Releases come first. A transaction that is booked again or moved is so only once, at however many places it is missing or
+/// unusable.
 fn in_order(found: &[LocatedDifference]) -> Vec<&LocatedDifference> {
-    let books = |one: &&LocatedDifference| one.difference.repair() == v1::RepairKind::BookAgain;
+    let books = |one: &&LocatedDifference| {
+        let repair = one.difference.repair();
+        matches!(repair, v1::RepairKind::BookAgain | v1::RepairKind::Relocate)
+    };
     let mut seen = BTreeSet::new();
     let (mut again, rest): (Vec<&LocatedDifference>, Vec<&LocatedDifference>) =
         found.iter().partition(books);
@@ -170,7 +174,7 @@ async fn repair(
             let text = format!("{}; name it to have it released", difference.why);
             return done("left alone", &text, Exit::Failed);
         }
-        v1::RepairKind::Release | v1::RepairKind::BookAgain => {}
+        v1::RepairKind::Release | v1::RepairKind::BookAgain | v1::RepairKind::Relocate => {}
     }
     let by = args.by.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default();
     let request = v1::RepairRequest {
@@ -195,12 +199,16 @@ async fn repair(
         None if answer.released => done("released", "", Exit::Done),
         None => done("being released", "it has not acknowledged yet", Exit::Unfinished),
         Some(reservation) => {
+            let (moved, moving) = match difference.repair() {
+                v1::RepairKind::Relocate => ("moved", "being moved"),
+                _ => ("booked again", "being booked"),
+            };
             let change = reservation.change.unwrap_or_default();
             let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
             match change.state() {
-                v1::ChangeState::Done => done("booked again", "", Exit::Done),
+                v1::ChangeState::Done => done(moved, "", Exit::Done),
                 v1::ChangeState::Refused => done("refused", &why, Exit::Refused),
-                _ => done("being booked", "it is not over yet", Exit::Unfinished),
+                _ => done(moving, "it is not over yet", Exit::Unfinished),
             }
         }
     }
@@ -220,6 +228,7 @@ fn kind(difference: &v1::BookingDifference) -> &'static str {
         v1::DifferenceKind::MissingThere => "missing there",
         v1::DifferenceKind::UnknownHere => "unknown here",
         v1::DifferenceKind::OtherContent => "other content",
+        v1::DifferenceKind::Unusable => "unusable there",
         v1::DifferenceKind::Unspecified => "differs",
     }
 }
@@ -227,6 +236,7 @@ fn kind(difference: &v1::BookingDifference) -> &'static str {
 fn offer(difference: &v1::BookingDifference) -> &'static str {
     match difference.repair() {
         v1::RepairKind::BookAgain => "book again",
+        v1::RepairKind::Relocate => "move",
         v1::RepairKind::Release if difference.reservation.is_empty() => "release, if named",
         v1::RepairKind::Release => "release",
         v1::RepairKind::Unspecified => "-",

@@ -17,6 +17,7 @@ use super::programs::{Deadline, Failure, Output};
 use super::text::{self, Job, Reservation};
 use super::view::{
     View, Wanted, base, compare, foreign_jobs, foreign_reservations, own_of, unusable,
+    unusable_servers,
 };
 
 /// Pause before a reservation whose jobs are ending is looked at again.
@@ -39,7 +40,9 @@ impl Driver for Slurm {
         let view = self.view(Deadline::of_call()).await?;
         let now = self.clock.now().wall;
         let wanted = wanted.iter().map(|(key, want)| (key.clone(), self.wanted(key, want, now)));
-        Ok(compare(&view, &wanted.collect(), &self.naming, now))
+        let mut observed = compare(&view, &wanted.collect(), &self.naming, now);
+        observed.unusable = unusable_servers(&self.settings.servers, &view.nodes);
+        Ok(observed)
     }
 
     async fn make(&self, key: &EquipmentKey, want: &Want) -> Result<String, EquipmentTrouble> {

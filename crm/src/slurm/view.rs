@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::Time;
 use coalloc_common::plain_text::one_line;
+use coalloc_common::{ResourceId, Time};
 use coalloc_protocol::participant::equipment::{EquipmentKey, Observed, Presence};
 use coalloc_rm::driver::Naming;
 
@@ -140,6 +140,18 @@ pub(super) fn foreign_jobs(all: &[Job], piece: &Piece, naming: &Naming) -> Vec<S
 /// May a job still run on a node of a piece when the piece begins?
 fn reaches_into(job: &Job, piece: &Piece) -> bool {
     !job.nodes.is_disjoint(&piece.nodes) && job.end.is_none_or(|end| end > piece.start)
+}
+
+/// The servers whose nodes cannot run jobs, each with a sentence.
+pub(super) fn unusable_servers(
+    servers: &BTreeMap<String, ResourceId>,
+    nodes: &BTreeMap<String, Node>,
+) -> BTreeMap<ResourceId, String> {
+    let sentence = |(node, server): (&String, &ResourceId)| {
+        let sentence = unusable(&Nodes::from([node.clone()]), nodes)?;
+        Some((server.clone(), sentence))
+    };
+    servers.iter().filter_map(sentence).collect()
 }
 
 /// A sentence about those of some nodes that cannot run jobs; `None`: all can.

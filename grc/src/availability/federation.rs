@@ -325,7 +325,8 @@ impl Federation {
         let mut request = tonic::Request::new(v1::DescribeRequest {});
         request.set_timeout(limits::QUERY_PATIENCE.to_std());
         match client.describe(request).await {
-            Ok(answer) => match accept(name, &self.lineage, answer.into_inner()) {
+            // How its equipment is does not belong to its description. In plain text, everybody is told.
+            Ok(answer) => match accept(name, &self.lineage, without_equipment(answer)) {
                 Ok(description) => match topology_of_descriptions([(name, &description)]) {
                     Ok(_) => {
                         self.learn(name, description);
@@ -513,6 +514,10 @@ fn inquiry(rm: &RmName, client: &RmClient) -> Inquiry {
             answer.map(tonic::Response::into_inner)
         }
     })
+}
+
+fn without_equipment(answer: tonic::Response<v1::DescribeResponse>) -> v1::DescribeResponse {
+    v1::DescribeResponse { equipment: None, ..answer.into_inner() }
 }
 
 #[cfg(test)]

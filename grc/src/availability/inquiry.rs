@@ -3,7 +3,7 @@
 //!
 //! As with the ledger's group commit, nobody waits for a batch to fill: the first query is sent at once, and only a
 //! busy coordinator has several requests in one query. A query is for one user and one replaced transaction, so only
-//! requests with the same user and the same `replaces` share a batch. Each user has few queries in flight, so that one with
+//! requests with the same user, `replaces` and `avoided` share a batch. Each user has few queries in flight, so that one with
 //! many queries makes only itself wait. When all users together have too many, they take turns.
 
 use std::collections::BTreeMap;
@@ -176,11 +176,13 @@ impl QueryBatch {
         let may = |user: &String| in_flight(user) < limits::QUERIES_PER_USER_MAX;
         let (user, first) = self.waiting.next_where(may)?;
         *self.in_flight.entry(user.clone()).or_default() += 1;
-        let (replaces, mut frames) = (first.request.replaces.clone(), first.request.frames.len());
+        let v1::QueryAvailabilityRequest { replaces, avoided, .. } = first.request.clone();
+        let mut frames = first.request.frames.len();
         let others = self.waiting.take_where(&user, |ask| {
             let more = ask.request.frames.len();
             let fits = frames + more <= limits::FRAMES_MAX as usize;
-            let goes = fits && ask.request.replaces == replaces;
+            let goes =
+                fits && (&ask.request.replaces, &ask.request.avoided) == (&replaces, &avoided);
             frames += if goes { more } else { 0 };
             goes
         });
@@ -279,7 +281,7 @@ mod tests {
             window_to_wire(Window::starting(start, Span::from_secs(1)).unwrap())
         };
         let frames = (first..first + frames).map(frame).collect();
-        v1::QueryAvailabilityRequest { frames, user: user.to_owned(), replaces: String::new() }
+        v1::QueryAvailabilityRequest { frames, user: user.to_owned(), ..Default::default() }
     }
 
     /// An RM that answers each frame with the frame's start in seconds, once the semaphore lets it.

@@ -11,6 +11,7 @@ use coalloc_common::{
 use coalloc_net::convert::{site_resources, span_from_wire, time_from_wire, window_to_wire};
 use coalloc_net::traces::{Span, SpanKind};
 use coalloc_proto::v1;
+use coalloc_protocol::coordinator::UnusableParts;
 use tokio::task::JoinSet;
 
 use super::federation::{Federation, Snapshot};
@@ -28,6 +29,28 @@ pub struct FrameAvailability {
     pub changes: Vec<Option<Time>>,
     /// The RMs that did not answer in time. Their resources count as taken.
     pub unreachable: Vec<RmName>,
+}
+
+/// The booking whose change is planned, if one is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Replaced<'a> {
+    /// Its transaction; what it has counts as free. `None`: nothing is changed.
+    pub transaction: Option<&'a TransactionId>,
+    /// What of it does not count as free, because it cannot be used: servers and resources, by RM.
+    pub avoided: Option<&'a UnusableParts>,
+}
+
+impl<'a> From<Option<&'a TransactionId>> for Replaced<'a> {
+    fn from(transaction: Option<&'a TransactionId>) -> Self {
+        Self { transaction, avoided: None }
+    }
+}
+
+impl Replaced<'_> {
+    fn avoided_at(self, rm: &RmName) -> Vec<String> {
+        let avoided = self.avoided.and_then(|avoided| avoided.get(rm));
+        avoided.into_iter().flatten().map(ToString::to_string).collect()
+    }
 }
 
 /// The instant beyond which no resource manager of the federation accepts bookings.
@@ -65,15 +88,15 @@ pub fn bookable(
     (inside, outside.into_iter().map(|window| (window, refusal(window))).collect())
 }
 
-/// Queries every RM of the snapshot for all frames. What the transaction `replaces` has booked counts as free, because
-/// a change of it is being planned. If an RM is down or slow, the query waits for its timeout, and its resources count
+/// Queries every RM of the snapshot for all frames. What `replaces` has booked counts as free, because a change of it is
+/// being planned. If an RM is down or slow, the query waits for its timeout, and its resources count
 /// as taken. That RM then counts as unreachable until it describes itself again.
 pub async fn query(
     federation: &Federation,
     snapshot: &Snapshot,
     frames: &[Window],
     user: &UserName,
-    replaces: Option<&TransactionId>,
+    replaces: Replaced<'_>,
 ) -> FrameAvailability {
     let mut unreachable = snapshot.missing.clone();
     if frames.is_empty() {
@@ -85,7 +108,8 @@ pub async fn query(
         let request = v1::QueryAvailabilityRequest {
             frames: frames.iter().copied().map(window_to_wire).collect(),
             user: user.to_string(),
-            replaces: replaces.map(ToString::to_string).unwrap_or_default(),
+            replaces: replaces.transaction.map(ToString::to_string).unwrap_or_default(),
+            avoided: replaces.avoided_at(rm),
         };
         let (rm, resources) = (rm.clone(), resource_count(description));
         let span = Span::current().child(QUERY, SpanKind::Client);
@@ -126,7 +150,7 @@ pub async fn query_for(
     request: &CoAllocation,
     frames: &[Window],
     user: &UserName,
-    replaces: Option<&TransactionId>,
+    replaces: Replaced<'_>,
 ) -> FrameAvailability {
     let parts = request.part_windows();
     if parts.is_empty() {

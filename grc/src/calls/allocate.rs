@@ -194,7 +194,14 @@ impl AllocationSearch {
     /// Asks all resource managers of the search about these starts. One that does not answer is not asked again.
     async fn ask(&mut self, service: &GrcService, frames: &[Window]) -> Vec<StartAnswer> {
         let (rms, user) = (&service.federation, &self.parsed.user);
-        let picture = availability::query(rms, &self.federation, frames, user, None).await;
+        let picture = availability::query(
+            rms,
+            &self.federation,
+            frames,
+            user,
+            availability::Replaced::default(),
+        )
+        .await;
         self.federation.members.retain(|rm, _| !picture.unreachable.contains(rm));
         self.unreachable.extend(picture.unreachable);
         let mut answers = Vec::with_capacity(frames.len());

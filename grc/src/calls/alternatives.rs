@@ -134,8 +134,15 @@ impl AlternativeSearch<'_> {
             }
             let user = &admitted.user;
             let (rms, snapshot, request) = (self.federation, self.snapshot, &admitted.request);
-            let answers =
-                availability::query_for(rms, snapshot, request, &frames, user, None).await;
+            let answers = availability::query_for(
+                rms,
+                snapshot,
+                request,
+                &frames,
+                user,
+                availability::Replaced::default(),
+            )
+            .await;
             all_answered &= answers.unreachable.is_empty();
             for (view, change) in answers.views.into_iter().zip(answers.changes) {
                 search.learn(view, change);
@@ -184,8 +191,15 @@ impl AlternativeSearch<'_> {
             return Ok((Vec::new(), refused));
         }
         let (rms, request, user) = (self.federation, &admitted.request, &admitted.user);
-        let picture =
-            availability::query_for(rms, self.snapshot, request, &frames, user, None).await;
+        let picture = availability::query_for(
+            rms,
+            self.snapshot,
+            request,
+            &frames,
+            user,
+            availability::Replaced::default(),
+        )
+        .await;
         let (snapshot, request) = (Arc::clone(self.snapshot), request.clone());
         let options = admitted.options;
         let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);

@@ -56,7 +56,13 @@ impl GrcService {
         };
         let mut federation = Arc::clone(federation);
         let planned = self
-            .plan_admitted(&mut federation, admitted, None, &[], ExplainedFrames::Closest)
+            .plan_admitted(
+                &mut federation,
+                admitted,
+                availability::Replaced::default(),
+                &[],
+                ExplainedFrames::Closest,
+            )
             .await?;
         let federation = &federation;
         let plans = planned
@@ -111,7 +117,15 @@ impl GrcService {
             return Err(outdated(&refusal.detail));
         }
         let (rms, request, user) = (&self.federation, &admitted.request, &admitted.user);
-        let picture = availability::query_for(rms, federation, request, &frames, user, None).await;
+        let picture = availability::query_for(
+            rms,
+            federation,
+            request,
+            &frames,
+            user,
+            availability::Replaced::default(),
+        )
+        .await;
         let Some(view) = picture.views.first() else { return Err(outdated("nothing is known")) };
         let edges = plan.routes.iter().map(Vec::len).max().unwrap_or(1);
         // The routes may have any length that was allowed when the plan was made: at most ROUTE_EDGES_MAX.

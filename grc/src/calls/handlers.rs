@@ -129,8 +129,13 @@ impl CoordinatorRpc for GrcService {
         let (mut federation, admitted) = self.admitted(request, options).await?;
         let (planners, _turn) = self.planners.of(&admitted.user).what_if().await?;
         let service = Self { planners, ..self.clone() };
-        let planned =
-            service.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::All);
+        let planned = service.plan_admitted(
+            &mut federation,
+            &admitted,
+            crate::availability::Replaced::default(),
+            &[],
+            ExplainedFrames::All,
+        );
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {

@@ -10,22 +10,27 @@
 
 mod rest;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{
-    InvalidField, Refusal, RequestId, ReservationId, RmName, Segment, Span, Time, TransactionId,
-    UserName, Window, limits,
+    InvalidField, Refusal, RequestId, ReservationId, ResourceId, RmName, Segment, Span, Time,
+    TransactionId, UserName, Window, limits,
 };
 use coalloc_net::convert::{
-    plan_to_wire, span_from_wire, time_from_wire, time_to_wire, user_name, window_from_wire,
+    plan_to_wire, span_from_wire, span_to_wire, time_from_wire, time_to_wire, user_name,
+    window_from_wire,
 };
 use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_protocol::conversation::{ChangeEnd, PlanJob, Planned};
-use coalloc_protocol::coordinator::{Candidate, ChangeTicket, Coordinator, Reservation};
+use coalloc_protocol::coordinator::{
+    Candidate, ChangeTicket, Coordinator, Reservation, UnusableParts,
+};
+use coalloc_protocol::message::ServerWish;
 use tonic::Status;
 
 use crate::admission;
+use crate::availability::Replaced;
 use crate::calls::modify::rest::Rest;
 use crate::calls::reserve::Candidates;
 use crate::calls::service::GrcService;
@@ -93,13 +98,14 @@ fn cut(old: Window, now: Time) -> Time {
     now.saturating_add(limits::SOONEST_LEAD).next_second().min(old.end())
 }
 
-/// The new version of a current booking. `may_move` allows sites of both versions to be placed elsewhere.
+/// The new version of a current booking. `may_move` allows sites of both versions to be placed elsewhere. One that has begun
+/// is planned anew from `cut` on.
 fn version(
     wire: &v1::CoAllocationRequest,
     old: Window,
     plan: &v1::Plan,
     may_move: bool,
-    now: Time,
+    (now, cut): (Time, Time),
 ) -> Result<Version, InvalidField> {
     let mut request = wire.clone();
     if !may_move {
@@ -125,7 +131,6 @@ fn version(
     }
     let duration = request.duration.as_ref();
     let duration = duration.map_or(Ok(Span::ZERO), |wire| span_from_wire("duration", wire))?;
-    let cut = cut(old, now);
     let whole = Window::starting(start, duration).filter(|whole| whole.end() > cut);
     let Some(whole) = whole else {
         let allowed = format!(
@@ -156,24 +161,35 @@ fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), Inv
     Ok(())
 }
 
-/// The old version until `cut`, and the new one from then on; adjacent equal segments are merged into one.
+/// The old version until `cut`, and the new one from then on. What goes on with the same amount is one segment. At the RMs in
+/// `left`, nothing of the old version is kept: what it has there cannot be used.
 pub(crate) fn joined(
     old: &BTreeMap<RmName, Vec<Segment>>,
     cut: Time,
-    mut new: BTreeMap<RmName, Vec<Segment>>,
+    new: BTreeMap<RmName, Vec<Segment>>,
+    left: &UnusableParts,
 ) -> BTreeMap<RmName, Vec<Segment>> {
-    for (rm, segments) in old {
-        let kept = segments.iter().filter_map(|segment| {
+    let mut all = merged(new);
+    for (rm, segments) in old.iter().filter(|(rm, _)| !left.contains_key(*rm)) {
+        for segment in segments {
             let window = segment.window;
-            let window = Window::new(window.start(), window.end().min(cut))?;
-            Some(Segment { window, ..segment.clone() })
-        });
-        let kept: Vec<Segment> = kept.collect();
-        if !kept.is_empty() {
-            new.entry(rm.clone()).or_default().extend(kept);
+            let Some(kept) = Window::new(window.start(), window.end().min(cut)) else { continue };
+            let of_rm = all.entry(rm.clone()).or_default();
+            let next = of_rm.iter_mut().find(|next| {
+                (&next.resource, next.amount) == (&segment.resource, segment.amount)
+                    && next.window.start() == kept.end()
+            });
+            let whole = next.as_ref().and_then(|next| Window::new(kept.start(), next.window.end()));
+            match next.zip(whole) {
+                Some((next, whole)) => next.window = whole,
+                None => of_rm.push(Segment { window: kept, ..segment.clone() }),
+            }
         }
     }
-    merged(new)
+    for segments in all.values_mut() {
+        segments.sort_by_key(|segment| (segment.resource.clone(), segment.window));
+    }
+    all
 }
 
 /// Merges adjacent segments of the same resource and amount into one.
@@ -209,7 +225,37 @@ impl GrcService {
         let standing = self.standing(&wire.id).await?;
         let ticket = ticket(&wire, &standing)?;
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
-        let mut planner = ChangePlanner { service: self, wire: &wire, id: &id };
+        let mut planner = ChangePlanner { service: self, wire: &wire, id: &id, off: None };
+        let end = converse(self.conversation(), ticket, &mut planner).await?;
+        let known = self.change_end(end, &id, &change)?;
+        Ok(self.shown(&known))
+    }
+
+    /// Moves a reservation off equipment that cannot be used, by a change of this id that wants what the reservation has.
+    /// Sites stay where they are, if there is other equipment for them there; otherwise they may move. Returns the
+    /// reservation with the outcome of the change.
+    pub(crate) async fn relocate(
+        &self,
+        id: &str,
+        change: &str,
+        off: &UnusableParts,
+    ) -> Result<v1::Reservation, Status> {
+        let standing = self.standing(id).await?;
+        let (window, _) = booked(&standing)?;
+        let Some(mut request) = standing.request.clone() else {
+            let text = format!("the request of {id} is not known, so it cannot be planned anew");
+            return Err(status::precondition("no_request", id, text));
+        };
+        request.user = standing.user.to_string();
+        request.earliest_start = Some(time_to_wire(window.start()));
+        request.latest_start = None;
+        request.duration = Some(span_to_wire(window.length()));
+        let (change_id, id) = (change.to_owned(), standing.id.to_string());
+        let wire =
+            v1::ModifyRequest { id, change_id, request: Some(request), ..Default::default() };
+        let ticket = ticket(&wire, &standing)?;
+        let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
+        let mut planner = ChangePlanner { service: self, wire: &wire, id: &id, off: Some(off) };
         let end = converse(self.conversation(), ticket, &mut planner).await?;
         let known = self.change_end(end, &id, &change)?;
         Ok(self.shown(&known))
@@ -244,10 +290,16 @@ impl GrcService {
         &self,
         wire: &v1::ModifyRequest,
         standing: &CurrentBooking,
+        off: Option<&UnusableParts>,
         refusals: &[Refusal],
     ) -> Result<(Vec<RmName>, Candidates), Status> {
         let now = self.handle.now().wall;
         let (old, plan) = booked(standing)?;
+        // What cannot be used is not kept a moment longer.
+        let cut = match off {
+            None => cut(old, now),
+            Some(_) => Time::from_us(now.as_us() - now.as_us().rem_euclid(1_000_000)),
+        };
         if old.end() <= now {
             let text = format!("{} is over since {}; nothing was done", standing.id, old.end());
             return Err(status::precondition("passed_end_time", standing.id.as_str(), text));
@@ -255,7 +307,7 @@ impl GrcService {
         let request = wire.request.as_ref();
         let missing = || InvalidField::new("request", "nothing", "the whole new version");
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
-        let version = version(request, old, plan, wire.may_move, now)
+        let version = version(request, old, plan, wire.may_move, (now, cut))
             .map_err(|error| status::invalid(&error.within("request")))?;
         let options = standing.options(wire.options.as_ref());
         let (mut federation, mut admitted) =
@@ -271,7 +323,7 @@ impl GrcService {
                 Some(rest)
             }
         };
-        let replaces = standing.transaction.as_ref();
+        let replaces = Replaced { transaction: standing.transaction.as_ref(), avoided: off };
         let planned = self
             .plan_admitted(&mut federation, &admitted, replaces, refusals, ExplainedFrames::Closest)
             .await?;
@@ -286,20 +338,20 @@ impl GrcService {
             let refusal = planned.refusal();
             return Ok((planned.unreachable, Err(refusal)));
         }
+        let nothing = UnusableParts::new();
+        let off = off.unwrap_or(&nothing);
         let (topology, booked) = (&federation.topology, &standing.segments);
         let candidates = planned.plans.iter().map(|judged| {
             let (wire, segments) = match &rest {
-                Some(rest) => rest.with_past(topology, judged, plan, booked),
+                Some(rest) => rest.with_past(topology, judged, plan, booked, off),
                 None => {
                     let wire = plan_to_wire(topology, &admitted.request, judged);
                     (wire, judged.plan.segments(topology, &admitted.request))
                 }
             };
-            Candidate {
-                segments,
-                details: kept::co_allocation(&wire).into(),
-                ..Candidate::default()
-            }
+            let details = kept::co_allocation(&wire).into();
+            let servers = avoiding(off, &segments);
+            Candidate { segments, details, servers, ..Candidate::default() }
         });
         let candidates = candidates.collect();
         Ok((planned.unreachable, Ok(candidates)))
@@ -352,6 +404,8 @@ struct ChangePlanner<'a> {
     service: &'a GrcService,
     wire: &'a v1::ModifyRequest,
     id: &'a ReservationId,
+    /// The equipment that the reservation is to be moved off; `None`: it is changed by its user.
+    off: Option<&'a UnusableParts>,
 }
 
 impl JobPlanner for ChangePlanner<'_> {
@@ -359,16 +413,37 @@ impl JobPlanner for ChangePlanner<'_> {
         let (service, wire) = (self.service, self.wire);
         // The booking is read again each time. No other change can come between once the first planning has begun.
         let current = service.standing(self.id.as_str()).await?;
-        let (unreachable, outcome) =
-            service.change_candidates(wire, &current, &job.refusals).await?;
+        let refusals = &job.refusals;
+        let (mut unreachable, mut outcome) =
+            service.change_candidates(wire, &current, self.off, refusals).await?;
+        if self.off.is_some() && outcome.is_err() {
+            let wire = v1::ModifyRequest { may_move: true, ..wire.clone() };
+            (unreachable, outcome) =
+                service.change_candidates(&wire, &current, self.off, refusals).await?;
+        }
         let options = current.options(wire.options.as_ref());
         let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
         Ok(Planned { outcome, replans: None, notes })
     }
 }
 
+/// The wishes of a change at RMs with servers that cannot be used: any others.
+fn avoiding(
+    off: &UnusableParts,
+    segments: &BTreeMap<RmName, Vec<Segment>>,
+) -> BTreeMap<RmName, ServerWish> {
+    let wish = |(rm, unusable): (&RmName, &BTreeSet<ResourceId>)| {
+        let segments = segments.get(rm)?;
+        let is_server = |name: &&ResourceId| segments.iter().all(|of| of.resource != **name);
+        let avoided: Vec<ResourceId> = unusable.iter().filter(is_server).cloned().collect();
+        let wish = ServerWish { avoided, ..ServerWish::default() };
+        (!wish.avoided.is_empty()).then(|| (rm.clone(), wish))
+    };
+    off.iter().filter_map(wish).collect()
+}
+
 /// What a reservation is that cannot be changed, by its notes, and what to do instead.
-fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn unchangeable(notes: &str) -> Option<(&'static str, &'static str)> {
     if receipt::is_task(notes) {
         let text = "it is a task, and tasks are not changed: release it and submit another";
         return Some(("task", text));
@@ -413,10 +488,14 @@ fn booked(standing: &CurrentBooking) -> Result<(Window, &v1::Plan), Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coalloc_net::convert::span_to_wire;
 
     fn at(s: i64) -> Time {
         Time::from_us((1_000_000 + s) * 1_000_000)
+    }
+
+    /// A moment, and from when on a user may change what has begun then.
+    fn from(old: Window, now: Time) -> (Time, Time) {
+        (now, cut(old, now))
     }
 
     fn window(start: i64, end: i64) -> Window {
@@ -450,45 +529,45 @@ mod tests {
     #[test]
     fn an_unset_start_stays_and_known_sites_stay_where_they_are() {
         let (old, plan) = booked(100, 200);
-        let new = version(&asked(500), old, &plan, false, at(0)).unwrap();
+        let new = version(&asked(500), old, &plan, false, from(old, at(0))).unwrap();
         assert_eq!(new.request.earliest_start, Some(time_to_wire(at(100))));
         assert_eq!(new.request.sites[0].pinned_to.as_deref(), Some("N0"));
         assert_eq!((new.request.sites[1].pinned_to.as_ref(), new.active), (None, None));
-        let new = version(&asked(500), old, &plan, true, at(0)).unwrap();
+        let new = version(&asked(500), old, &plan, true, from(old, at(0))).unwrap();
         assert_eq!(new.request.sites[0].pinned_to, None, "it may move");
         let mut elsewhere = asked(500);
         elsewhere.sites[0].pinned_to = Some("N7".to_owned());
-        let error = version(&elsewhere, old, &plan, false, at(0)).unwrap_err();
+        let error = version(&elsewhere, old, &plan, false, from(old, at(0))).unwrap_err();
         assert_eq!(error.field, "sites[0].pinned_to");
         assert!(error.allowed.contains("N0"), "{error}");
-        assert!(version(&elsewhere, old, &plan, true, at(0)).is_ok());
+        assert!(version(&elsewhere, old, &plan, true, from(old, at(0))).is_ok());
     }
 
     #[test]
     fn what_has_begun_keeps_its_start_and_ends_no_sooner_than_it_can_be_changed() {
         let (old, plan) = booked(0, 1_000);
         let (lead, now) = (limits::SOONEST_LEAD.as_us() / 1_000_000, at(100));
-        let new = version(&asked(2_000), old, &plan, false, now).unwrap();
+        let new = version(&asked(2_000), old, &plan, false, from(old, now)).unwrap();
         assert_eq!(new.active, Some((window(0, 2_000), at(100 + lead))));
-        assert!(version(&asked(101 + lead), old, &plan, false, now).is_ok());
-        let error = version(&asked(100 + lead), old, &plan, false, now).unwrap_err();
+        assert!(version(&asked(101 + lead), old, &plan, false, from(old, now)).is_ok());
+        let error = version(&asked(100 + lead), old, &plan, false, from(old, now)).unwrap_err();
         assert_eq!(error.field, "duration", "{error}");
         let moved = |earliest, latest| v1::CoAllocationRequest {
             earliest_start: Some(time_to_wire(at(earliest))),
             latest_start: Some(time_to_wire(at(latest))),
             ..asked(2_000)
         };
-        assert!(version(&moved(0, 0), old, &plan, false, now).is_ok());
-        let error = version(&moved(1, 1), old, &plan, false, now).unwrap_err();
+        assert!(version(&moved(0, 0), old, &plan, false, from(old, now)).is_ok());
+        let error = version(&moved(1, 1), old, &plan, false, from(old, now)).unwrap_err();
         assert_eq!(error.field, "earliest_start", "{error}");
-        let error = version(&moved(0, 1), old, &plan, false, now).unwrap_err();
+        let error = version(&moved(0, 1), old, &plan, false, from(old, now)).unwrap_err();
         assert_eq!(error.field, "latest_start", "{error}");
     }
 
     #[test]
     fn what_ends_before_it_could_be_changed_can_still_be_extended_without_a_gap() {
         let (old, plan) = booked(0, 110);
-        let new = version(&asked(500), old, &plan, false, at(100)).unwrap();
+        let new = version(&asked(500), old, &plan, false, from(old, at(100))).unwrap();
         assert_eq!(new.active, Some((window(0, 500), at(110))));
     }
 }

@@ -233,6 +233,7 @@ impl ResourceManager for ParentService {
             version: Some(own_version(&[Capability::OneWay])),
             // What the equipment of its members has is not disclosed to a parent.
             has_equipment: false,
+            equipment: None,
         }))
     }
 
@@ -240,8 +241,13 @@ impl ResourceManager for ParentService {
         &self,
         request: Request<v1::QueryAvailabilityRequest>,
     ) -> Result<Response<v1::QueryAvailabilityResponse>, Status> {
-        let AvailabilityQuery { frames, user, replaces } =
-            AvailabilityQuery::read(request.get_ref())?;
+        let query = AvailabilityQuery::read(request.get_ref())?;
+        let AvailabilityQuery { frames, user, replaces, avoided } = query;
+        if let Some(avoided) = avoided.first() {
+            let allowed = "nothing: a child coordinator tells nobody what cannot be used";
+            let error = InvalidField::new("avoided", avoided, allowed);
+            return Err(status::invalid(&error));
+        }
         let caller = Caller::of_request(&request)?;
         caller.check_replaces(replaces.as_ref())?;
         let standing = match &replaces {
@@ -252,7 +258,7 @@ impl ResourceManager for ParentService {
         let shown = self.shown()?;
         let (first, last) = self.open_between(self.service.handle.now().wall);
         let federation = &self.service.federation;
-        let inside = standing.transaction.as_ref();
+        let inside = availability::Replaced::from(standing.transaction.as_ref());
         let picture =
             availability::query(federation, &shown.snapshot, &frames, &user, inside).await;
         let share = self.level(&caller.requester(), &user).share;

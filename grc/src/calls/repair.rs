@@ -1,6 +1,7 @@
-//! Differences between bookings here and at the RMs, which repair is offered for each, and how a repair is made.
+//! Differences between bookings here and what RMs have for them, which repair is offered for each, and how a repair is made.
 //!
-//! Only a difference that a comparison has found can be repaired ([`crate::node::reconcile`]). A repair is an ordinary
+//! Only a difference that a comparison has found ([`crate::node::reconcile`]), or equipment that cannot be used
+//! ([`relocation`]), can be repaired. A repair is an ordinary
 //! transaction of the core. Where an RM has lost the booking of a reservation that has begun, only the rest of the
 //! booking is made again.
 
@@ -17,11 +18,12 @@ use coalloc_net::traces;
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
     Candidate, ChangeTicket, Coordinator, CoordinatorInput, Difference, Differs, DisownReply,
-    Repair, Reservation, State,
+    Repair, Reservation, State, UnusableParts,
 };
 use coalloc_protocol::message::GrantedServers;
 use tonic::Status;
 
+use crate::calls::relocation;
 use crate::calls::service::{CallSubject, GrcService, patient};
 use crate::views::kept::{self, KeptPlan, KeptTask, KeptWorkflow};
 use crate::views::view;
@@ -213,16 +215,17 @@ impl GrcService {
         }
         let compared: BTreeMap<RmName, _> =
             names.into_iter().map(|rm| (rm.clone(), self.reconciler.compared(&rm))).collect();
+        let policy = self.repair_policy;
         let look = move |core: &Coordinator| {
             let one = |(rm, compared): (&RmName, &crate::node::reconcile::ComparisonResult)| {
-                let all = &compared.differences;
-                let told = all.iter().take(limits::DIFFERENCES_KEPT);
+                let all = compared.differences.iter().map(|difference| shown(core, difference));
+                let all: Vec<_> = all.chain(relocation::differences_at(core, rm, policy)).collect();
                 let more = all.len().saturating_sub(limits::DIFFERENCES_KEPT);
                 v1::ComparedBookings {
                     resource_manager: rm.to_string(),
                     time: compared.at.map(time_to_wire),
                     problem: compared.problem.clone(),
-                    differences: told.map(|difference| shown(core, difference)).collect(),
+                    differences: all.into_iter().take(limits::DIFFERENCES_KEPT).collect(),
                     more: u32::try_from(more).unwrap_or(u32::MAX),
                 }
             };
@@ -243,6 +246,9 @@ impl GrcService {
             if let Some(done) = self.repaired(&asked).await? {
                 return Ok(done);
             }
+            if let Some((id, off)) = self.stranded_of(&asked.rm, &asked.txn).await? {
+                return self.relocate_asked(&asked, &id, &off).await;
+            }
             let ParsedRepair { rm, txn, .. } = &asked;
             let text = format!("no difference at {rm} is known for it; it may be repaired already");
             return Err(status::not_now("transaction", txn.as_str(), text));
@@ -254,6 +260,24 @@ impl GrcService {
             (Some(v1::RepairKind::Release), _) => self.release_nobodys(asked).await,
             _ => Err(status::not_now("transaction", asked.txn.as_str(), offered.why)),
         }
+    }
+
+    /// Moves a reservation off equipment that cannot be used.
+    async fn relocate_asked(
+        &self,
+        asked: &ParsedRepair,
+        id: &ReservationId,
+        off: &UnusableParts,
+    ) -> Result<v1::RepairResponse, Status> {
+        let (service, change, by) = (self.clone(), asked.id.clone(), &asked.by);
+        tracing::info!(reservation = %id, %by, why = asked.why, "moving it off unusable equipment");
+        let (own, off) = (id.clone(), off.clone());
+        let moved = async move { service.relocate(own.as_str(), change.as_str(), &off).await };
+        let reservation = match patient(CallSubject("reservation", id.as_str()), moved).await? {
+            Some(reservation) => reservation,
+            None => self.still(id.as_str()).await?,
+        };
+        Ok(v1::RepairResponse { reservation: Some(reservation), released: false })
     }
 
     /// The answer to a repair that was made before, if that repair was a change.

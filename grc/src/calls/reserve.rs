@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use coalloc_common::{Refusal, RmName, TransactionId};
+use coalloc_common::{Refusal, RmName};
 use coalloc_net::convert::{plan_options, plan_to_wire};
 use coalloc_net::traces;
 use coalloc_net::traces::Span as Traced;
@@ -19,6 +19,7 @@ use tonic::Status;
 
 use crate::admission::{self, Admitted};
 use crate::availability;
+use crate::availability::Replaced;
 use crate::availability::federation::Snapshot;
 use crate::calls::alternatives::AlternativeSearch;
 use crate::calls::service::{GrcService, stands};
@@ -81,7 +82,7 @@ impl GrcService {
         &self,
         federation: &mut Arc<Snapshot>,
         admitted: &Admitted,
-        replaces: Option<&TransactionId>,
+        replaces: Replaced<'_>,
         refusals: &[Refusal],
         explained: ExplainedFrames,
     ) -> Result<PlanningOutcome, Status> {
@@ -109,7 +110,7 @@ impl GrcService {
         &self,
         federation: &Arc<Snapshot>,
         admitted: &Admitted,
-        replaces: Option<&TransactionId>,
+        replaces: Replaced<'_>,
         refusals: &[Refusal],
         explained: ExplainedFrames,
     ) -> Result<PlanningOutcome, Status> {
@@ -162,7 +163,13 @@ impl GrcService {
             return self.candidate_of_digest(wire, &federation, &admitted).await;
         }
         let planned = self
-            .plan_admitted(&mut federation, &admitted, None, refusals, ExplainedFrames::Closest)
+            .plan_admitted(
+                &mut federation,
+                &admitted,
+                Replaced::default(),
+                refusals,
+                ExplainedFrames::Closest,
+            )
             .await?;
         tracing::info!(
             request = wire.request_id,
@@ -222,8 +229,13 @@ impl GrcService {
         let now = self.handle.now().wall;
         let admitted = admission::admit(Some(request), options, self.defaults, &federation, now);
         let admitted = admitted.ok()?;
-        let planned =
-            self.plan_admitted(&mut federation, &admitted, None, &[], ExplainedFrames::Closest);
+        let planned = self.plan_admitted(
+            &mut federation,
+            &admitted,
+            Replaced::default(),
+            &[],
+            ExplainedFrames::Closest,
+        );
         let mut planned = planned.await.ok()?;
         if !planned.plans.is_empty() {
             return None;

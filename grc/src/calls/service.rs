@@ -18,6 +18,7 @@ use coalloc_protocol::coordinator::{Coordinator, Reservation};
 use tonic::Status;
 
 use crate::availability::federation::Federation;
+use crate::calls::relocation::RepairPolicy;
 use crate::calls::workflows::report::RevisionQueue;
 use crate::node::conversation::ConversationParts;
 use crate::node::pauses::Pauses;
@@ -51,6 +52,8 @@ pub struct GrcService {
     pub pictures: Pictures,
     /// The differences between the RMs' bookings and those that the coordinator counts on.
     pub reconciler: Reconciler,
+    /// Who moves reservations off equipment that cannot be used.
+    pub repair_policy: RepairPolicy,
     /// Who waits for the revision of which workflow.
     pub revisions: RevisionQueue,
     /// How many calls a second users may make; `None` in plain text, where nobody counts them.

@@ -138,11 +138,16 @@ fn found(wire: &v1::BookingDataPlane) -> Result<EquipmentFound, InvalidField> {
     let of =
         of.ok_or_else(|| InvalidField::new("data_plane", "nothing", "what the equipment has"))?;
     let resource = ResourceId::parse("data_plane.resource", &of.resource)?;
+    let unusable = of.unusable.iter().take(limits::EQUIPMENT_UNUSABLE_MAX);
+    let unusable = unusable.map(|name| ResourceId::parse("data_plane.unusable", name));
+    let unusable = unusable.collect::<Result<_, _>>()?;
     let has_something = of.provision_state() != v1::ProvisionState::Unspecified;
     let usage = has_something.then(|| ResourceUsage {
-        is_active: of.active,
+        // Equipment of which a part cannot be used is of no use.
+        is_active: of.active && of.unusable.is_empty(),
         trouble: (!of.trouble.is_empty())
             .then(|| of.trouble.chars().take(limits::EQUIPMENT_TROUBLE_CHARS_MAX).collect()),
+        unusable,
     });
     Ok(EquipmentFound { txn, resource, usage })
 }

@@ -38,4 +38,5 @@ pub(super) static WORDS: &[&str] = &[
     "claim", "open", "made", "claimed", "claim_refused", "equipped", "references", "reference", "key",
     "chain", "stage", "active", "trouble", "equipment",
     "usage_changed", "usage", "ahead", "over",
+    "unusable", "avoided",
 ];

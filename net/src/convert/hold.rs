@@ -173,5 +173,8 @@ pub fn data_plane_to_wire(
         trouble: state.and_then(|state| state.trouble.clone()).unwrap_or_default(),
         since: state.map(|state| time_to_wire(state.since)),
         resource_manager: String::new(),
+        unusable: state
+            .map(|state| state.unusable.iter().map(ToString::to_string).collect())
+            .unwrap_or_default(),
     }
 }

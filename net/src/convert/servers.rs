@@ -182,7 +182,8 @@ pub fn wish_from_wire(
     let Some(wire) = wire else { return Ok(None) };
     let choice = choice_from_wire(&format!("{field}.choice"), wire.choice)?;
     let picked = picked_from_wire(&format!("{field}.picked"), &wire.picked)?;
-    Ok(Some(ServerWish { choice, picked }))
+    let avoided = picked_from_wire(&format!("{field}.avoided"), &wire.avoided)?;
+    Ok(Some(ServerWish { choice, picked, avoided }))
 }
 
 /// Which servers a hold wants, for the wire.
@@ -191,6 +192,7 @@ pub fn wish_to_wire(wish: &ServerWish) -> v1::ServerWish {
     v1::ServerWish {
         choice: choice_to_wire(wish.choice).into(),
         picked: wish.picked.iter().map(ToString::to_string).collect(),
+        avoided: wish.avoided.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -297,14 +299,18 @@ mod tests {
     #[test]
     fn a_wish_and_what_is_granted_are_read_as_they_were_written() {
         let picked = vec![ResourceId::composed("A/1"), ResourceId::composed("A/2")];
-        let wish = ServerWish { choice: Choice::WorstFit, picked: picked.clone() };
+        let avoided = vec![ResourceId::composed("A/3")];
+        let wish = ServerWish { choice: Choice::WorstFit, picked: picked.clone(), avoided };
         let wire = wish_to_wire(&wish);
         assert_eq!(wish_from_wire("servers", Some(&wire)), Ok(Some(wish)));
         assert_eq!(wish_from_wire("servers", None), Ok(None));
-        let twice = v1::ServerWish { choice: 9, picked: vec!["A/1".into(), "A/1".into()] };
+        let picked_twice = vec!["A/1".into(), "A/1".into()];
+        let twice = v1::ServerWish { choice: 9, picked: picked_twice, ..Default::default() };
         assert_eq!(wish_from_wire("servers", Some(&twice)).unwrap_err().field, "servers.choice");
         let twice = v1::ServerWish { choice: 0, ..twice };
         assert_eq!(wish_from_wire("servers", Some(&twice)).unwrap_err().field, "servers.picked[1]");
+        let bad = v1::ServerWish { avoided: vec!["A 3".into()], ..Default::default() };
+        assert_eq!(wish_from_wire("servers", Some(&bad)).unwrap_err().field, "servers.avoided[0]");
         let at = coalloc_common::Time::from_us;
         let window = coalloc_common::Window::new(at(1), at(2)).unwrap();
         let site = ResourceId::composed("A");

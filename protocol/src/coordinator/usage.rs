@@ -81,7 +81,12 @@ pub struct ResourceUsage {
     pub is_active: bool,
     /// What is wrong with it, in a sentence; `None` when nothing is.
     pub trouble: Option<String>,
+    /// What of it cannot be used now: whole names of servers, or the resource itself.
+    pub unusable: BTreeSet<ResourceId>,
 }
+
+/// What of the equipment of a reservation cannot be used now, by RM: whole names of servers and names of resources.
+pub type UnusableParts = BTreeMap<RmName, BTreeSet<ResourceId>>;
 
 /// What the equipment of an RM has of one resource of one booking.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +151,8 @@ pub(super) struct Usages {
     equipped: BTreeMap<RmName, bool>,
     /// What they have told. Lost at a restart.
     pub(super) told: BTreeMap<ReservationId, BTreeMap<RmName, ToldByRm>>,
+    /// Those of which something cannot be used, as follows from what was told. Lost at a restart.
+    unusable: BTreeSet<ReservationId>,
     /// When the clock was last looked at. Lost at a restart.
     looked_at: Option<Now>,
     /// When it is looked at in any case, because the wall clock may have jumped. Lost at a restart.
@@ -156,8 +163,8 @@ pub(super) struct Usages {
 /// for when they look at the clock. `sim/src/explore` tells states apart by this text.
 impl fmt::Debug for Usages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { edges, by_time, begun, stirred, equipped, told, looked_at: _, check_at: _ } =
-            self;
+        // What is unusable follows from what was told.
+        let Self { edges, by_time, begun, stirred, equipped, told, .. } = self;
         f.debug_struct("Usages")
             .field("edges", edges)
             .field("by_time", by_time)
@@ -191,6 +198,7 @@ impl Usages {
     /// Forgets what was told of a reservation that has ended.
     pub(super) fn end(&mut self, id: &ReservationId) {
         self.told.remove(id);
+        self.unusable.remove(id);
         self.begun.remove(id);
         self.stirred.remove(id);
     }
@@ -218,7 +226,17 @@ impl Usages {
     fn tell(&mut self, id: ReservationId, rm: RmName, found: EquipmentFound) {
         let told = self.told.entry(id.clone()).or_default().entry(rm).or_default();
         if keep(told, found) {
+            self.list_if_unusable(&id);
             self.stirred.insert(id);
+        }
+    }
+
+    fn list_if_unusable(&mut self, id: &ReservationId) {
+        let told = self.told.get(id).into_iter().flatten();
+        let mut usages = told.flat_map(|(_, told)| told.values());
+        match usages.any(|usage| !usage.unusable.is_empty()) {
+            true => drop(self.unusable.insert(id.clone())),
+            false => drop(self.unusable.remove(id)),
         }
     }
 
@@ -238,6 +256,8 @@ impl Usages {
             self.stirred.insert(id.clone());
             self.told.entry(id).or_default().insert(rm.clone(), now);
         }
+        let told: Vec<ReservationId> = self.told.keys().cloned().collect();
+        told.iter().for_each(|id| self.list_if_unusable(id));
     }
 }
 
@@ -321,6 +341,23 @@ impl Coordinator {
         } else if is_booked(known) {
             self.usages.stir(&known.id);
         }
+    }
+
+    /// The booked reservations of which something cannot be used now, and what that is.
+    pub fn unusable(&self) -> impl Iterator<Item = (&Reservation, UnusableParts)> {
+        let known = self.usages.unusable.iter().filter_map(|id| self.reservations.get(id));
+        known.filter(|known| is_booked(known)).map(|known| (known, self.unusable_of(&known.id)))
+    }
+
+    /// What of a reservation cannot be used now.
+    #[must_use]
+    pub fn unusable_of(&self, id: &ReservationId) -> UnusableParts {
+        let told = self.usages.told.get(id).into_iter().flatten();
+        let parts = told.map(|(rm, told)| {
+            let parts = told.values().flat_map(|usage| &usage.unusable).cloned();
+            (rm.clone(), parts.collect::<BTreeSet<ResourceId>>())
+        });
+        parts.filter(|(_, parts)| !parts.is_empty()).collect()
     }
 
     /// The reservation that an RM speaks of, which may speak of its own part only; `None` also if it is over.
@@ -481,6 +518,10 @@ impl Coordinator {
                 return Err(format!("I24: the times of {id} are not those that are looked at"));
             }
             let is_over = known.is_over() || known.usage.phase == UsagePhase::Over;
+            let is_listed = self.usages.unusable.contains(id);
+            if is_listed != !self.unusable_of(id).is_empty() {
+                return Err(format!("I24: {id} is listed as what cannot be used, or is not"));
+            }
             if is_over && told.contains_key(id) {
                 return Err(format!("I24: what equipment has of {id}, which is over, is kept"));
             }

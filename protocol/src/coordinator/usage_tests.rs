@@ -18,7 +18,8 @@ fn all(name: &str, found: Option<Vec<EquipmentFound>>) -> CoordinatorInput {
 }
 
 fn has(of: &str, is_active: bool, trouble: Option<&str>) -> EquipmentFound {
-    let usage = ResourceUsage { is_active, trouble: trouble.map(str::to_owned) };
+    let trouble = trouble.map(str::to_owned);
+    let usage = ResourceUsage { is_active, trouble, unusable: BTreeSet::new() };
     EquipmentFound { txn: txn(of), resource: ResourceId::composed("r"), usage: Some(usage) }
 }
 
@@ -133,6 +134,38 @@ fn trouble_before_the_window_is_told_and_what_is_not_told_any_more_is_gone() {
     let _ = bench.step(changed("a", nothing), at(110));
     assert_eq!(logged(&bench).len(), 4);
     assert_eq!(usage(&bench), Usage::default());
+}
+
+#[test]
+fn what_cannot_be_used_is_listed_until_it_can_or_nobody_has_it() {
+    let listed = |bench: &Bench| {
+        bench.core.check_invariants().unwrap();
+        let all = bench.core.unusable().map(|(known, parts)| (known.id.to_string(), parts));
+        all.collect::<Vec<_>>()
+    };
+    let broken = || {
+        let unusable: BTreeSet<ResourceId> = [ResourceId::composed("r/1")].into();
+        let usage = has(BOOKED, false, Some("node 1 is down")).usage;
+        EquipmentFound {
+            usage: usage.map(|usage| ResourceUsage { unusable, ..usage }),
+            ..has(BOOKED, false, None)
+        }
+    };
+    let parts: UnusableParts = [(rm("a"), [ResourceId::composed("r/1")].into())].into();
+    let mut bench = with_equipment();
+    assert_eq!(listed(&bench), []);
+    let _ = bench.step(changed("a", broken()), at(70));
+    assert_eq!(listed(&bench), [("grc-t-1".to_owned(), parts.clone())]);
+    let _ = bench.step(changed("a", has(BOOKED, false, None)), at(80));
+    assert_eq!(listed(&bench), [], "it can be used again");
+    let _ = bench.step(all("a", Some(vec![broken()])), at(90));
+    assert_eq!(listed(&bench), [("grc-t-1".to_owned(), parts)]);
+    let _ = bench.step(all("a", Some(vec![])), at(100));
+    assert_eq!(listed(&bench), [], "the RM has nothing of it");
+    let _ = bench.step(changed("a", broken()), at(110));
+    tick(&mut bench, START_MS);
+    tick(&mut bench, END_MS);
+    assert_eq!((phase(&bench), listed(&bench)), (UsagePhase::Over, vec![]));
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! a route, see [`super::inner`]. For a by-server site, a query reports the CPUs of the servers that are idle
 //! throughout, and a hold must find enough of them, see [`super::servers`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::service_level::{self, WHOLE, part};
 use coalloc_common::suggest::did_you_mean;
@@ -72,6 +72,8 @@ pub struct Question {
     requester: Requester,
     user: UserName,
     replaces: Option<TransactionId>,
+    /// What is not to be taken.
+    avoided: BTreeSet<ResourceId>,
     /// By window, then by resource in the order of the configuration. The last window may lack some resources.
     free: Vec<Vec<Amount>>,
     /// For each window that is answered: when something ends after its start.
@@ -92,7 +94,26 @@ impl Question {
         let (free, searches) = (Vec::with_capacity(windows.len()), limits::INNER_QUERY_SEARCHES);
         let answered = windows.is_empty();
         let changes = Vec::with_capacity(windows.len());
-        Self { windows, requester, user, replaces, free, changes, searches, here: 0, answered }
+        let avoided = BTreeSet::new();
+        Self {
+            windows,
+            requester,
+            user,
+            replaces,
+            avoided,
+            free,
+            changes,
+            searches,
+            here: 0,
+            answered,
+        }
+    }
+
+    /// This query, for a hold that takes none of these servers and resources, also not what of them the replaced booking
+    /// has.
+    #[must_use]
+    pub fn avoiding(self, avoided: impl IntoIterator<Item = ResourceId>) -> Self {
+        Self { avoided: avoided.into_iter().collect(), ..self }
     }
 
     /// This query, asked by somebody who is known.
@@ -144,7 +165,9 @@ impl Participant {
         let Question { requester, user, replaces, .. } = &*question;
         let own = self.own(replaces.as_ref()).unwrap_or_default();
         let level = self.level(requester, user);
-        let Question { windows, replaces, free, changes, searches, here, answered, .. } = question;
+        let Question {
+            windows, replaces, avoided, free, changes, searches, here, answered, ..
+        } = question;
         let (nothing, none) = (Steps::default(), Steps::default());
         let mut work = 0;
         while work < limits::QUERY_SLICE_WORK && !*answered {
@@ -165,7 +188,14 @@ impl Participant {
                 let most = self.timetables.get(resource).map_or(Amount::ZERO, |timetable| {
                     let most = self.may_take(timetable, window, asker, &none, now);
                     let own_cpus = own_throughout(asker.own, window);
-                    let claim = ServerClaim { window, own: &own, own_cpus, level };
+                    if avoided.contains(resource) {
+                        return Amount::ZERO;
+                    }
+                    let most = match self.unusable().contains_key(resource) {
+                        true => most.min(own_cpus),
+                        false => most,
+                    };
+                    let claim = ServerClaim { window, own: &own, own_cpus, level, avoided };
                     if let Some(idle) = self.idle_for(resource, &claim) {
                         idle_work += idle.looked_at / limits::SERVERS_A_LOOK;
                         return most.min(idle.most);
@@ -235,6 +265,14 @@ impl Participant {
         }
         let own = self.own(order.replaces.as_ref()).unwrap_or_default();
         let level = self.level_of(order);
+        let is_unusable = |segment: &Segment| self.unusable().contains_key(&segment.resource);
+        for index in (0..order.segments.len()).filter(|index| is_unusable(&order.segments[*index]))
+        {
+            let refusal = self.refusal_at(order, index, &own, 0, now);
+            if refusal.is_some() {
+                return refusal;
+            }
+        }
         let first = self.first_beyond(order, &own, level, now);
         if level.share < WHOLE && self.config.inside.is_some() {
             let before = &order.segments[..first.unwrap_or(order.segments.len())];
@@ -434,6 +472,10 @@ impl Participant {
             let has = kind.show(capacity);
             let detail = format!("{resource} has {has} in all, {wanted} were asked for");
             return refuse(Reason::BeyondCapacity, Some(capacity), detail);
+        }
+        if let Some(sentence) = self.unusable().get(resource) {
+            let detail = format!("{resource} cannot be used now: {sentence}");
+            return refuse(Reason::Equipment, None, detail);
         }
         let outer = [*first, *last].into_iter().find_map(|w| self.outside_horizon(w, now));
         if let Some(detail) = outer {

@@ -29,6 +29,7 @@
 pub mod reconciler;
 #[cfg(test)]
 mod tests;
+mod unusable;
 mod want;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,6 +87,8 @@ pub(super) struct Equipment {
     changed: BTreeSet<TransactionId>,
     /// The holds whose claims are open.
     open: BTreeMap<TransactionId, OpenClaim>,
+    /// What cannot be used now. Lost at a restart, after which the first look says it again.
+    unusable: BTreeMap<ResourceId, String>,
     /// When the edges were last compared with the clock.
     looked_at: Option<Now>,
 }
@@ -268,6 +271,7 @@ impl Participant {
                     version: txn.clone(),
                     reference: reference.clone(),
                     trouble,
+                    unusable: self.unusable_of(&key, want),
                     since: now.wall,
                 };
                 for version in &want.versions {
@@ -289,6 +293,7 @@ impl Participant {
                     version: txn.clone(),
                     reference: String::new(),
                     trouble: None,
+                    unusable: self.unusable_of(&key, want),
                     since: now.wall,
                 });
                 let troubled = |state| EquipmentState {
@@ -508,6 +513,8 @@ impl Participant {
                 version: txn.clone(),
                 reference: reference.clone(),
                 trouble: None,
+                // What cannot be used is not claimed.
+                unusable: BTreeSet::new(),
                 since: at.wall,
             };
             self.equipment.states.insert(key, state);

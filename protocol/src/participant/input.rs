@@ -1,8 +1,8 @@
 //! The inputs and effects of a participant: its interface to its shell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::{CoordinatorName, DiskSpace, TransactionId};
+use coalloc_common::{CoordinatorName, DiskSpace, ResourceId, TransactionId};
 
 use super::equipment::{EquipmentKey, EquipmentTrouble, Want};
 use crate::message::{Answer, HoldOrder, Resolution, Token};
@@ -19,6 +19,7 @@ impl ParticipantInput {
             | Self::Led { .. }
             | Self::Resolved { .. }
             | Self::Equipped { .. }
+            | Self::Unusable(_)
             | Self::Room(_)
             | Self::Tick => None,
         }
@@ -94,6 +95,9 @@ pub enum ParticipantInput {
         /// What is wrong with what it has, as of the last look.
         trouble: Option<String>,
     },
+    /// What of the RM's equipment cannot be used now, by the whole names of servers and the names of resources, each
+    /// with a sentence. It replaces what was said before.
+    Unusable(BTreeMap<ResourceId, String>),
     /// Whether the disk has space to hold anything new (I17).
     Room(DiskSpace),
     /// Time has passed.

@@ -45,7 +45,7 @@ fn order(name: &str, cpus: u64, window: Window) -> HoldOrder {
 }
 
 fn picking(order: HoldOrder, picked: &[usize]) -> HoldOrder {
-    let wish = ServerWish { choice: Choice::Paper, picked: servers(picked) };
+    let wish = ServerWish { picked: servers(picked), ..ServerWish::default() };
     HoldOrder { servers: Some(wish), ..order }
 }
 
@@ -105,6 +105,11 @@ fn release(participant: &mut Participant, name: &str) {
     assert_eq!(step(participant, input, at(1)), Some(Answer::Done));
 }
 
+fn step_abort(participant: &mut Participant, name: &str) {
+    let input = ParticipantInput::Abort { txn: txn(name), by: grc(), token: Token::new(1) };
+    assert_eq!(step(participant, input, at(1)), Some(Answer::Done));
+}
+
 fn book(participant: &mut Participant, order: HoldOrder) -> Vec<usize> {
     let txn = order.txn.clone();
     let servers = held(participant, order);
@@ -118,6 +123,16 @@ fn free(participant: &Participant, user: &str, window: Window, replaces: Option<
     let replaces = replaces.map(txn);
     let user = UserName::composed(user);
     participant.availability(&[window], &user, replaces.as_ref(), at(1))[0][0].0
+}
+
+/// The same with what a booking has counted as free, but for these servers.
+fn free_avoiding(p: &Participant, window: Window, replaces: &str, avoided: &[usize]) -> u64 {
+    let question = Question::new(vec![window], UserName::composed("UserA"), Some(txn(replaces)));
+    let mut question = question.avoiding(servers(avoided));
+    while !question.is_answered() {
+        p.answer(&mut question, at(1));
+    }
+    question.into_answer()[0][0].0
 }
 
 #[test]
@@ -206,6 +221,96 @@ fn a_change_keeps_the_servers_that_it_has() {
     assert_eq!(free(&p, "UserA", window(900, 1_500), None), 12);
     release(&mut p, "e");
     assert_eq!(free(&p, "UserA", window(0, 2_000), None), 16);
+}
+
+/// Of the idle servers, it takes those that are listed first.
+fn first(order: HoldOrder) -> HoldOrder {
+    let wish = ServerWish { choice: Choice::First, ..ServerWish::default() };
+    HoldOrder { servers: Some(wish), ..order }
+}
+
+fn avoiding(order: HoldOrder, avoided: &[usize]) -> HoldOrder {
+    let wish = ServerWish { avoided: servers(avoided), ..ServerWish::default() };
+    HoldOrder { servers: Some(wish), ..order }
+}
+
+fn fail(participant: &mut Participant, numbers: &[usize]) {
+    let sentence = |name| (name, "the node is down".to_owned());
+    let unusable = servers(numbers).into_iter().map(sentence).collect();
+    step(participant, ParticipantInput::Unusable(unusable), at(0));
+}
+
+#[test]
+fn what_cannot_be_used_is_given_to_nobody_and_kept_by_who_has_it() {
+    let day = window(600, 1_200);
+    let mut p = participant(3);
+    assert_eq!(book(&mut p, first(order("a", 8, day))), [1, 2]);
+    fail(&mut p, &[1, 3]);
+    let refusal = refused(&mut p, order("b", 4, day));
+    assert_eq!(refusal.reason, Reason::InsufficientCapacity);
+    assert!(refusal.detail.ends_with("2 cannot be used now: the node is down"), "{refusal:?}");
+    assert_eq!(free(&p, "UserA", day, None), 0);
+    // Its own counts as long as it has it, and goes first when there is less.
+    assert_eq!(free(&p, "UserA", day, Some("a")), 8);
+    assert_eq!(free(&p, "UserA", window(600, 1_300), Some("a")), 4, "it has server 1 until 1,200");
+    let of_a =
+        |cpus, window, name| HoldOrder { replaces: Some(txn("a")), ..order(name, cpus, window) };
+    assert_eq!(held(&mut p, of_a(8, window(600, 1_100), "short")), [1, 2]);
+    step_abort(&mut p, "short");
+    assert_eq!(held(&mut p, of_a(4, day, "small")), [2]);
+    step_abort(&mut p, "small");
+    let longer = of_a(8, window(600, 1_300), "long");
+    assert_eq!(refused(&mut p, longer.clone()).reason, Reason::InsufficientCapacity);
+    fail(&mut p, &[1]);
+    let longer = HoldOrder { txn: txn("longer"), ..longer };
+    assert_eq!(held(&mut p, longer), [2, 3], "server 3 can be used again");
+}
+
+#[test]
+fn what_is_avoided_is_left_from_now_on() {
+    let day = window(0, 1_200);
+    let mut p = participant(3);
+    assert_eq!(book(&mut p, first(order("a", 8, day))), [1, 2]);
+    fail(&mut p, &[1]);
+    assert_eq!(free_avoiding(&p, day, "a", &[1]), 8);
+    let from_now_on = HoldOrder {
+        replaces: Some(txn("a")),
+        ..avoiding(order("moved", 8, window(300, 1_200)), &[1])
+    };
+    match hold_at(&mut p, from_now_on, at(310)) {
+        Answer::Held { servers, .. } => assert_eq!(servers[0].servers, self::servers(&[2, 3])),
+        other => panic!("{other:?}"),
+    }
+    commit(&mut p, "moved");
+    assert_eq!(free(&p, "UserA", window(300, 1_200), None), 0, "server 1 cannot be used");
+    fail(&mut p, &[]);
+    assert_eq!(free(&p, "UserA", window(300, 1_200), None), 4);
+}
+
+#[test]
+fn a_counted_resource_that_cannot_be_used_is_refused_as_a_whole() {
+    let day = window(600, 1_200);
+    let mut p = participant(1);
+    let of_b = |name, cpus, window| HoldOrder {
+        segments: vec![Segment {
+            resource: ResourceId::composed("B"),
+            amount: Amount(cpus),
+            window,
+        }],
+        ..order(name, 1, window)
+    };
+    hold_at(&mut p, of_b("a", 4, day), at(0));
+    commit(&mut p, "a");
+    let unusable = [(ResourceId::composed("B"), "its link is down".to_owned())].into();
+    step(&mut p, ParticipantInput::Unusable(unusable), at(0));
+    let refusal = refused(&mut p, of_b("b", 1, day));
+    assert_eq!(refusal.reason, Reason::Equipment);
+    assert!(refusal.detail.contains("its link is down"), "{refusal:?}");
+    let user = UserName::composed("UserA");
+    assert_eq!(p.availability(&[day], &user, None, at(0))[0][1], Amount(0));
+    assert_eq!(p.availability(&[day], &user, Some(&txn("a")), at(0))[0][1], Amount(4));
+    let less = HoldOrder { replaces: Some(txn("a")), ..of_b("less", 3, day) };
+    assert!(matches!(hold_at(&mut p, less, at(0)), Answer::Held { .. }));
 }
 
 #[test]
@@ -305,41 +410,58 @@ fn a_site_made_by_server_over_live_bookings_is_noticed() {
 /// A change of the site's bookings.
 #[derive(Debug, Clone)]
 enum Act {
-    Hold { cpus: u64, from: i64, length: i64, replaces: Option<usize>, picked: Option<usize> },
+    Hold {
+        cpus: u64,
+        from: i64,
+        length: i64,
+        replaces: Option<usize>,
+        picked: Option<usize>,
+        /// Of these servers, those whose bit is set are not wanted.
+        avoided: usize,
+    },
     Commit(usize),
     Abort(usize),
     Release(usize),
+    /// Of these servers, those whose bit is set cannot be used from now on.
+    Unusable(usize),
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let number = 0..20_usize;
     let act = prop_oneof![
         6 => (1..18_u64, 0..10_i64, 1..6_i64, prop::option::weighted(0.3, number.clone()),
-              prop::option::weighted(0.2, 1..5_usize))
-            .prop_map(|(cpus, from, length, replaces, picked)| {
-                Act::Hold { cpus, from, length, replaces, picked }
+              prop::option::weighted(0.2, 1..5_usize), prop_oneof![3 => Just(0), 1 => 1..16_usize])
+            .prop_map(|(cpus, from, length, replaces, picked, avoided)| {
+                Act::Hold { cpus, from, length, replaces, picked, avoided }
             }),
         4 => number.clone().prop_map(Act::Commit),
         1 => number.clone().prop_map(Act::Abort),
         2 => number.prop_map(Act::Release),
+        1 => prop_oneof![Just(0), 1..16_usize].prop_map(Act::Unusable),
     ];
     prop::collection::vec(act, 1..40)
 }
 
-/// The servers that are idle at every instant of a window if those of `own` count as idle: by a look at every server.
-fn idle_by_hand(p: &Participant, window: Window, own: Option<&TransactionId>) -> usize {
+fn of_bits(bits: usize) -> Vec<ResourceId> {
+    (1..=4).filter(|number| bits & (1 << (number - 1)) != 0).map(server).collect()
+}
+
+/// The servers that can be had through a window: they are idle at every instant if those of `own` count as idle, and they can
+/// be used, or `own` has them at every instant. By a look at every server.
+fn idle_by_hand(p: &Participant, window: Window, own: Option<&TransactionId>) -> Vec<usize> {
     let own = p.own(own).unwrap_or_default();
     let instants = (0..).map(|s| window.start().saturating_add(Span::from_secs(s * 60)));
     let instants: Vec<Time> = instants.take_while(|at| *at < window.end()).collect();
     let is_idle = |name: &ResourceId| {
+        let can_be_used = !p.unusable().contains_key(name);
         instants.iter().all(|instant| {
             let second = Window::starting(*instant, Span::from_secs(1)).unwrap();
             let taken = p.timetables[name].free_min(second) == Amount::ZERO;
             let is_own = own.steps(name).is_some_and(|steps| steps.at(*instant) > Amount::ZERO);
-            !taken || is_own
+            (!taken && can_be_used) || is_own
         })
     };
-    (1..=4).filter(|number| is_idle(&server(*number))).count()
+    (1..=4).filter(|number| is_idle(&server(*number))).collect()
 }
 
 proptest! {
@@ -354,29 +476,44 @@ proptest! {
             let known = |index: usize| orders.get(index % orders.len().max(1)).cloned();
             let by = grc();
             match act {
-                Act::Hold { cpus, from, length, replaces, picked } => {
+                Act::Hold { cpus, from, length, replaces, picked, avoided } => {
+                    let avoided = of_bits(avoided);
                     let window = window(600 + from * 60, 600 + (from + length) * 60);
                     let replaces = replaces.and_then(known);
                     let replaces = replaces.filter(|old| {
                         p.booked_entry(Some(old)).is_some() && !p.replacing.contains_key(old)
                     });
                     let wanted = usize::try_from(cpus.div_ceil(EACH)).unwrap();
-                    let idle = idle_by_hand(&p, window, replaces.as_ref());
+                    let mut idle = idle_by_hand(&p, window, replaces.as_ref());
+                    idle.retain(|number| !avoided.contains(&server(*number)));
+                    let idle = idle.len();
                     let user = UserName::composed("UserA");
-                    let said = p.availability(&[window], &user, replaces.as_ref(), at(1))[0][0].0;
-                    prop_assert_eq!(said, idle as u64 * EACH);
+                    let question = Question::new(vec![window], user, replaces.clone());
+                    let mut question = question.avoiding(avoided.iter().cloned());
+                    while !question.is_answered() {
+                        p.answer(&mut question, at(1));
+                    }
+                    prop_assert_eq!(question.into_answer()[0][0].0, idle as u64 * EACH);
                     let mut order = order(&format!("t{number}"), cpus, window);
                     (order.keeps_old, order.replaces) = (replaces.is_some(), replaces);
                     let picked = picked.filter(|_| wanted == 1).map(|number| vec![number]);
                     let order = match &picked {
                         Some(picked) => picking(order, picked),
-                        None => order,
+                        None => {
+                            let avoided = avoided.clone();
+                            let wish = ServerWish { avoided, ..ServerWish::default() };
+                            HoldOrder { servers: Some(wish), ..order }
+                        }
                     };
                     let txn = order.txn.clone();
                     match hold_at(&mut p, order, at(1)) {
                         Answer::Held { servers, .. } => {
-                            prop_assert!(wanted <= idle);
+                            prop_assert!(wanted <= idle || picked.is_some());
                             prop_assert_eq!(servers[0].servers.len(), wanted);
+                            if picked.is_none() {
+                                let is_avoided = |name: &ResourceId| avoided.contains(name);
+                                prop_assert!(!servers[0].servers.iter().any(is_avoided));
+                            }
                             if let Some(picked) = picked {
                                 prop_assert_eq!(&servers[0].servers, &super::server_tests::servers(&picked));
                             }
@@ -385,6 +522,11 @@ proptest! {
                         }
                         _ => prop_assert!(wanted > idle || picked.is_some()),
                     }
+                }
+                Act::Unusable(bits) => {
+                    let sentence = |name| (name, "its node is down".to_owned());
+                    let unusable = of_bits(bits).into_iter().map(sentence).collect();
+                    step(&mut p, ParticipantInput::Unusable(unusable), at(1));
                 }
                 Act::Commit(index) => if let Some(txn) = known(index) {
                     step(&mut p, ParticipantInput::Commit { txn, by, token: Token::new(1) }, at(2));

@@ -211,7 +211,7 @@ impl Participant {
         self.servers.sites.contains_key(site)
     }
 
-    /// The servers of a site that are idle through a window, with their idle periods, in the order of the
+    /// The servers of a site that are idle through a window and can be used, with their idle periods, in the order of the
     /// configuration. `None` when the site is not by-server.
     #[must_use]
     pub fn idle_servers(
@@ -221,11 +221,9 @@ impl Participant {
     ) -> Option<impl Iterator<Item = IdleServer<'_>>> {
         let site = self.servers.sites.get(site)?;
         let idle = site.timetable.idle(window).into_iter();
-        Some(
-            idle.filter_map(|period| {
-                Some(IdleServer { name: site.name_of(period.server)?, period })
-            }),
-        )
+        let idle = idle
+            .filter_map(|period| Some(IdleServer { name: site.name_of(period.server)?, period }));
+        Some(idle.filter(|server| !self.unusable().contains_key(server.name)))
     }
 
     /// A live entry that has CPUs of a by-server site without having servers: it is from before the site was made
@@ -262,13 +260,17 @@ impl Participant {
     /// What a claimant may take of a by-server site over a window. `None` when the site is not by-server.
     pub(super) fn idle_for(&self, name: &ResourceId, claim: &ServerClaim<'_>) -> Option<IdleCpus> {
         let site = self.servers.sites.get(name)?;
-        let ServerClaim { window, own, own_cpus, level } = *claim;
+        let ServerClaim { window, own, own_cpus, level, avoided } = *claim;
         let in_index = site.timetable.count_idle(window);
+        let is_idle = |server| site.timetable.idle_through(server, window).is_ok();
+        let useless = self.useless_servers(name, avoided);
+        let useless = useless.iter().filter(|server| is_idle(**server)).count();
         // Of the index, these are taken: by the claimant.
-        let is_more = |server| site.timetable.idle_through(server, window).is_err();
-        let own = self.own_servers(name, own, window);
-        let more = own.filter(|(_, server)| is_more(*server)).count();
-        let all = site.cpus_of(in_index + more);
+        let of_own = self.own_servers(name, own, window);
+        let more = of_own.filter(|(name, server)| {
+            !is_idle(*server) && !avoided.contains(*name) && !self.is_lost(name, own, window)
+        });
+        let all = site.cpus_of(in_index - useless + more.count());
         let of_level = |percent| {
             if percent == WHOLE {
                 return all;
@@ -278,6 +280,33 @@ impl Participant {
         };
         let (most, known) = (of_level(level.share), of_level(level.best));
         Some(IdleCpus { most, known, looked_at: in_index })
+    }
+
+    /// Is this a server that cannot be used now, and that the claimant does not have throughout a window?
+    fn is_lost(&self, server: &ResourceId, own: &Footprint, window: Window) -> bool {
+        let has = || own.steps(server).map_or(Amount::ZERO, |own| own_throughout(own, window));
+        self.unusable().contains_key(server) && has() == Amount::ZERO
+    }
+
+    /// The servers of a site that are not given to anybody who does not have them: those to avoid, and those that cannot
+    /// be used now.
+    fn useless_servers(
+        &self,
+        site: &ResourceId,
+        avoided: &BTreeSet<ResourceId>,
+    ) -> BTreeSet<ServerIndex> {
+        let places = avoided.iter().chain(self.unusable().keys());
+        let places = places.filter_map(|name| self.servers.places.get(name));
+        places.filter(|(at, _)| at == site).map(|(_, server)| *server).collect()
+    }
+
+    /// For a refusal: how many servers of a site cannot be used now, and why one of them cannot.
+    fn words_of_unusable(&self, site: &ResourceId) -> String {
+        let unusable = self.unusable().iter();
+        let mut here =
+            unusable.filter(|(name, _)| self.servers.site_of(name).as_ref() == Some(site));
+        let Some((_, first)) = here.next() else { return String::new() };
+        format!("; {} cannot be used now: {first}", 1 + here.count())
     }
 
     /// The servers of a site that are partly one's own, and that are idle through a window if one's own counts as
@@ -328,8 +357,9 @@ impl Participant {
                 return Ok(same);
             }
         }
-        let mut search =
-            ServerSearch { participant: self, order, own, now: now.wall, chosen: Vec::new() };
+        let avoided = avoided(order);
+        let (now, chosen) = (now.wall, Vec::new());
+        let mut search = ServerSearch { participant: self, order, avoided, own, now, chosen };
         for (segment, kept) in order.segments.iter().zip(kept_servers(order, old)) {
             let of = match self.servers.sites.get(&segment.resource) {
                 Some(site) => search.choose(site, segment, kept)?,
@@ -347,7 +377,7 @@ impl Participant {
     ) -> ParticipantRecord {
         let mut record = record.clone();
         if let ParticipantRecord::Held { order, servers, at, .. } = &mut record {
-            let wish = Some(ServerWish { choice: Choice::First, picked: Vec::new() });
+            let wish = Some(ServerWish { choice: Choice::First, ..ServerWish::default() });
             let order = HoldOrder { servers: wish, ..order.clone() };
             *servers = self.choose_servers(&order, *at).unwrap_or_default();
         }
@@ -394,7 +424,16 @@ impl Participant {
         let kept = kept_servers(order, Some(version));
         let same: Vec<SegmentServers> =
             order.segments.iter().zip(kept).map(of).collect::<Option<_>>()?;
+        let names: Vec<&ResourceId> = same.iter().flat_map(|of| &of.servers).collect();
+        let avoided = avoided(order);
+        if names.iter().any(|name| avoided.contains(*name)) {
+            return None;
+        }
         let taken = disclosed_footprint(&order.segments, &same).beyond(own);
+        // Where a server cannot be used now, a new version has it only as long as the old one.
+        if taken.resources().any(|name| self.unusable().contains_key(name)) {
+            return None;
+        }
         let fits = |segment: &Segment| {
             let timetable = self.timetables.get(&segment.resource);
             timetable.is_some_and(|timetable| segment.amount <= timetable.free_min(segment.window))
@@ -426,6 +465,8 @@ pub(super) struct ServerClaim<'a> {
     pub(super) own_cpus: Amount,
     /// What the claimant may take and know.
     pub(super) level: ClaimLevel,
+    /// What the claimant does not take, also if it has it.
+    pub(super) avoided: &'a BTreeSet<ResourceId>,
 }
 
 /// What is idle at a by-server site through a window.
@@ -442,6 +483,8 @@ pub(super) struct IdleCpus {
 struct ServerSearch<'a> {
     participant: &'a Participant,
     order: &'a HoldOrder,
+    /// The servers that the order does not want.
+    avoided: BTreeSet<ResourceId>,
     /// What the replaced version has, which counts as free.
     own: Footprint,
     now: Time,
@@ -489,14 +532,22 @@ impl ServerSearch<'_> {
         // What is in use now, and goes on in this segment, cannot move.
         let in_use =
             |old: &GrantedServers| old.window.start() <= self.now && old.window.overlaps(*window);
-        let must_keep = old.as_ref().is_some_and(in_use);
-        let kept = old.map(|old| old.servers).unwrap_or_default();
-        let must_keep = if must_keep { kept.len().min(wanted) } else { 0 };
+        let is_in_use = old.as_ref().is_some_and(in_use);
+        let mut kept = old.map(|old| old.servers).unwrap_or_default();
+        // Of fewer servers, those that can be used are kept.
+        kept.sort_by_key(|name| self.participant.unusable().contains_key(name));
+        let must_keep = if is_in_use { kept.len().min(wanted) } else { 0 };
+        let is_useless = |name: &ResourceId| {
+            self.avoided.contains(name) || self.participant.is_lost(name, &self.own, *window)
+        };
         let mut others = self.chosen_meanwhile(segment);
         let more = self.participant.own_servers(resource, &self.own, *window);
         let more: Vec<&ResourceId> = more.map(|(name, _)| name).collect();
         let mut servers: Vec<ResourceId> = Vec::new();
         for (place, name) in kept.iter().chain(more).enumerate() {
+            if is_useless(name) {
+                continue;
+            }
             let Some(server) = self.server(name).filter(|server| !others.contains(server)) else {
                 continue;
             };
@@ -509,6 +560,7 @@ impl ServerSearch<'_> {
         }
         let choice = self.order.servers.as_ref().map_or(Choice::default(), |wish| wish.choice);
         let lacking = wanted - servers.len();
+        others.extend(self.participant.useless_servers(resource, &self.avoided));
         let found = site.timetable.find_beside(&others, *window, lacking, choice);
         let Some(found) = found else {
             return Err(Box::new(self.too_few(site, segment, wanted)));
@@ -575,7 +627,8 @@ impl ServerSearch<'_> {
         let Segment { resource, amount, window } = segment;
         let nothing = Steps::default();
         let own_cpus = own_throughout(self.own.steps(resource).unwrap_or(&nothing), *window);
-        let claim = ServerClaim { window: *window, own: &self.own, own_cpus, level };
+        let (own, avoided) = (&self.own, &self.avoided);
+        let claim = ServerClaim { window: *window, own, own_cpus, level, avoided };
         let idle = self.participant.idle_for(resource, &claim)?;
         if *amount <= idle.most {
             return None;
@@ -605,13 +658,16 @@ impl ServerSearch<'_> {
     fn too_few(&self, site: &ServerSite, segment: &Segment, wanted: usize) -> Refusal {
         let Segment { resource, amount, window } = segment;
         let level = self.participant.level_of(self.order);
-        let claim = ServerClaim { window: *window, own: &self.own, own_cpus: Amount::ZERO, level };
+        let own_cpus = Amount::ZERO;
+        let (own, avoided) = (&self.own, &self.avoided);
+        let claim = ServerClaim { window: *window, own, own_cpus, level, avoided };
         let idle =
             self.participant.idle_for(resource, &claim).map_or(Amount::ZERO, |idle| idle.known);
         let (count, all) = (idle.0 / site.cpus_each, site.names.len());
         let detail = format!(
             "{count} of the {all} servers of {resource} are idle throughout {window}, and {wanted} are needed for \
-             {amount} CPUs"
+             {amount} CPUs{}",
+            self.participant.words_of_unusable(resource)
         );
         let refusal = Refusal::new(Reason::InsufficientCapacity, detail);
         let (requested, available) = (Some(*amount), Some(idle));
@@ -645,6 +701,11 @@ impl ServerSearch<'_> {
         let (requested, available) = (Some(Amount(1)), Some(Amount::ZERO));
         Box::new(Refusal { resource, window, requested, available, ..refusal })
     }
+}
+
+/// The servers that an order does not want.
+fn avoided(order: &HoldOrder) -> BTreeSet<ResourceId> {
+    order.servers.iter().flat_map(|wish| &wish.avoided).cloned().collect()
 }
 
 /// For each segment of an order: the servers that the old version has at the same site, taken in their order.

@@ -66,7 +66,7 @@ fn wishes(
             continue;
         }
         let choices = [Choice::Paper, Choice::First, Choice::BestFit, Choice::WorstFit];
-        let mut wish = ServerWish { choice: *world.dice.pick(&choices), picked: Vec::new() };
+        let mut wish = ServerWish { choice: *world.dice.pick(&choices), ..ServerWish::default() };
         let picks = world.dice.per_mille(300);
         for segment in segments.iter().filter(|_| picks) {
             let names = &sites[&segment.resource].names;

@@ -291,6 +291,8 @@ counts! {
     device_altered: "F15 things altered at equipment",
     /// Things of strangers at equipment.
     device_strangers: "F15 things of strangers",
+    /// Resources that equipment could not use for a while.
+    device_unusable: "F15 resources that failed for a while",
 }
 
 impl Counts {

@@ -3,7 +3,7 @@
 //!
 //! The shell does what `rm/src/equipment.rs` does: one command is under way at a time, the reconciler reads the participant
 //! between two batches, and it lives as long as the process. A call takes time, and has its effect at the device before it
-//! is answered. Calls are lost, are slow, are refused, or find nobody. The effect of a call whose process has died, or has
+//! is answered. Calls are lost, are slow, are refused, or find nobody. Resources fail for a while. The effect of a call whose process has died, or has
 //! given it up, may still come. The device forgets things, people alter them, and strangers put their own beside them.
 //!
 //! Checked (I23):
@@ -83,6 +83,8 @@ pub enum DeviceFault {
     StrangerInTheWay,
     /// A stranger puts something beside the RM's things, and leaves it there.
     Stranger,
+    /// A resource cannot be used for so many microseconds.
+    Unusable(i64),
 }
 
 /// How often calls go wrong, per thousand.
@@ -251,11 +253,15 @@ impl Equipment {
             }
             let state = states.get(key);
             let is_told = state.is_some_and(|state| {
-                (state.stage, &state.reference, &state.trouble) == (Some(want.stage), name, &None)
+                (state.stage, &state.reference) == (Some(want.stage), name)
+                    && (&state.trouble, state.unusable.is_empty()) == (&None, true)
             });
             if !is_told {
                 return Some(format!("{} is {:?}, and known as {state:?}", of(), want.stage));
             }
+        }
+        if let Some(name) = core.unusable().keys().next() {
+            return Some(format!("{name} can be used, and is known as what cannot be"));
         }
         if self.device.things.len() != wanted.len() {
             return Some(format!("the device has what nobody wants: {:?}", self.device.things));
@@ -339,6 +345,8 @@ impl World {
             times(&mut dice, DeviceFault::Alter);
             times(&mut dice, DeviceFault::StrangerInTheWay);
             times(&mut dice, DeviceFault::Stranger);
+            let unusable_us = dice.log_between(1, until_s / 4) * 1_000_000;
+            times(&mut dice, DeviceFault::Unusable(unusable_us));
             for fault in befalls {
                 let at_us = dice.between(0, until_s) * 1_000_000;
                 self.at(at_us, Event::Equipment(EquipmentEvent::Fault { rm, fault }));
@@ -355,6 +363,7 @@ impl World {
         for equipment in self.equipment.rms.values_mut() {
             equipment.faults = CallFaults::default();
             equipment.device.down_until_us = 0;
+            equipment.device.unusable.clear();
             equipment.device.strangers.retain(|_, in_way| in_way.is_none());
         }
     }
@@ -515,7 +524,7 @@ impl World {
     fn equipment_effect(&mut self, rm: usize, call: u64) -> Result<(), String> {
         let Some(equipment) = self.equipment.rms.get_mut(&rm) else { return Ok(()) };
         let Some(command) = equipment.effects.remove(&call) else { return Ok(()) };
-        let outcome = equipment.device.carry_out(&command)?;
+        let outcome = equipment.device.carry_out(&command, self.now_us)?;
         if let (Command::Make { key, want }, None) = (&command, trouble_of(&outcome)) {
             let claimed = want.versions.iter().map(|of| (of.txn.clone(), key.resource.clone()));
             let is_active = matches!(want.stage, Stage::Active(_));
@@ -622,6 +631,10 @@ impl World {
                     }
                 }
                 self.counts.device_altered += 1;
+            }
+            DeviceFault::Unusable(us) => {
+                device.unusable.insert(dice.pick(&resources).clone(), now_us + us);
+                self.counts.device_unusable += 1;
             }
             DeviceFault::StrangerInTheWay | DeviceFault::Stranger => {
                 *numbers += 1;

@@ -46,8 +46,9 @@ fn all_of(rm: &Participant, grc: &CoordinatorName) -> Vec<EquipmentFound> {
         txn: state.version.clone(),
         resource: key.resource.clone(),
         usage: Some(ResourceUsage {
-            is_active: matches!(state.stage, Some(Stage::Active(_))),
+            is_active: matches!(state.stage, Some(Stage::Active(_))) && state.unusable.is_empty(),
             trouble: state.trouble.clone(),
+            unusable: state.unusable.clone(),
         }),
     });
     found.collect()

@@ -56,6 +56,7 @@ impl LevelWorld {
             frames: vec![self.window],
             user: user.to_owned(),
             replaces: String::new(),
+            ..Default::default()
         };
         let answer = self.world.rm(dialer, rm).query_availability(query).await.unwrap();
         answer.into_inner().frames[0].free[0]

@@ -11,6 +11,7 @@ use super::enter::JobUser;
 use super::site::Site;
 use super::{BOOKED_BPS, CAPACITY_BPS, CPUS_EACH, EXCHANGE, PLACES, USER};
 use crate::kit::exit::Failure;
+use crate::kit::text;
 use crate::testbed::local::certificates;
 use crate::testbed::local::layout::Post;
 use crate::user::offline::Federation;
@@ -40,7 +41,10 @@ pub(super) fn write(posts: &mut [Post], sites: &[Site], user: &JobUser) -> Resul
     for post in posts.iter_mut() {
         let mut words = common(post, &grc)?;
         let template = match post.kind {
-            Kind::Grc => continue,
+            Kind::Grc => {
+                allow_repair(&post.config)?;
+                continue;
+            }
             Kind::Nrm => {
                 words.extend([
                     ("{capacity}", CAPACITY_BPS.to_string()),
@@ -58,7 +62,7 @@ pub(super) fn write(posts: &mut [Post], sites: &[Site], user: &JobUser) -> Resul
                 words.extend([
                     ("{site}", site.place.name.to_owned()),
                     ("{cpus}", CPUS_EACH.to_string()),
-                    ("{nodes}", site.place.nodes.join(", ")),
+                    ("{nodes}", site.place.all_nodes().join(", ")),
                     ("{conf}", site.cluster.conf().display().to_string()),
                     ("{unix}", user.name.clone()),
                 ]);
@@ -72,6 +76,16 @@ pub(super) fn write(posts: &mut [Post], sites: &[Site], user: &JobUser) -> Resul
             .map_err(|error| Failure::internal(format!("{}: {error}", json.display())))?;
     }
     Ok(())
+}
+
+/// Lets the coordinator move reservations off equipment that cannot be used.
+fn allow_repair(config: &Path) -> Result<(), Failure> {
+    let wrong =
+        |error: &dyn std::fmt::Display| Failure::internal(format!("{}: {error}", config.display()));
+    let text = std::fs::read_to_string(config).map_err(|error| wrong(&error))?;
+    let mut file: serde_json::Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
+    file["repair"] = v1::RepairPolicy::Automatic.as_str_name().into();
+    write_file(config, &text::json(&file)?)
 }
 
 /// The words that the configurations of all resource managers have.
@@ -95,7 +109,10 @@ fn common(post: &Post, grc: &Post) -> Result<Vec<(&'static str, String)>, Failur
     ])
 }
 
-/// Writes the request: all nodes of both sites and a rate between them, from an instant on.
+/// A job that waits until it is ended.
+pub(super) const WAITING_JOB: &str = "#!/bin/sh\nexec sleep 600\n";
+
+/// Writes the request: all but the spare nodes of both sites, and a rate between them, from an instant on.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -103,7 +120,7 @@ pub(super) fn write_request(folder: &Path, start: Time, seconds: u64) -> Result<
     let cpus = PLACES.map(|place| place.nodes.len() as u64 * u64::from(CPUS_EACH));
     let [a, b] = &PLACES;
     let text = format!(
-        "# All nodes of both clusters, and a rate between them.\n\
+        "# Two nodes of both clusters, and a rate between them.\n\
          sites:\n  \
            - {{name: client, cpus: {}, pinned_to: {}}}\n  \
            - {{name: server, cpus: {}, pinned_to: {}}}\n\
@@ -158,7 +175,7 @@ mod tests {
                 (place.name, &*format!("crm-{}", place.name))
             );
             let servers = site.servers.as_ref().unwrap();
-            assert_eq!(servers.groups[0].names, place.nodes);
+            assert_eq!(servers.groups[0].names, place.all_nodes());
             assert_eq!(servers.cpus_each, u64::from(CPUS_EACH));
         }
     }

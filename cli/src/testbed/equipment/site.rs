@@ -46,7 +46,7 @@ impl Site {
             address: place.management.to_owned(),
             netns: Some(network::file(place.netns).into()),
         };
-        let nodes = place.nodes.iter().map(node).collect();
+        let nodes = place.nodes.iter().chain([&place.spare]).map(node).collect();
         let name = format!("cluster-{}", place.name);
         let cluster = Cluster::start_at(&own, &name, place.controller, nodes, CPUS_EACH);
         let cluster = cluster.map_err(|problem| {
@@ -98,6 +98,23 @@ impl Site {
         let mut command = self.cluster.command("scontrol");
         command.args(["show", "reservation", "-o"]);
         programs::check(command).await
+    }
+
+    /// The nodes on which a job runs; `None`: it does not run.
+    ///
+    /// # Errors
+    /// When squeue or scontrol cannot be run.
+    pub(super) async fn nodes_of(&self, job: &str) -> Result<Option<Vec<String>>, Failure> {
+        let mut command = self.cluster.command("squeue");
+        command.args(["--noheader", "--states=running", "--format=%N", "--jobs", job]);
+        let list = programs::run(command).await?.unwrap_or_default();
+        if list.trim().is_empty() {
+            return Ok(None);
+        }
+        let mut command = self.cluster.command("scontrol");
+        command.args(["show", "hostnames", list.trim()]);
+        let names = programs::check(command).await?;
+        Ok(Some(names.lines().map(str::to_owned).collect()))
     }
 
     /// The state of a job in Slurm's word; `GONE` when Slurm has forgotten it.

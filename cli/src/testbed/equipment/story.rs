@@ -20,27 +20,27 @@ use crate::testbed::local::layout::{OPERATOR, Post};
 use crate::user::serve::Kind;
 
 /// How long from now the window begins.
-const LEAD: Span = Span::from_secs(7);
+pub(super) const LEAD: Span = Span::from_secs(7);
 /// The length of the window, in seconds.
 const WINDOW_SECS: u64 = 16;
 /// How long the jobs measure, in seconds.
 const MEASURED_SECS: u64 = 6;
 /// The id of the request.
-const REQUEST_ID: &str = "equipment";
+pub(super) const REQUEST_ID: &str = "equipment";
 /// How all reservations begin that a driver has made.
-const OWN: &str = "ReservationName=co-";
+pub(super) const OWN: &str = "ReservationName=co-";
 /// How long the controller of one cluster is stopped at most, so that the claim of the other one can be seen.
 const CLAIM_SEEN_MAX: Duration = Duration::from_millis(2_500);
 /// How late anything may be: what begins at the start of the window, and what goes at its end.
 const LATE_MAX: Duration = Duration::from_secs(10);
 /// How long the audit may wait until nothing moves.
-const REST_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const REST_PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two looks.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// A booking that can be used: at which resource manager, and how the equipment names it.
 #[derive(Debug)]
-struct Granted {
+pub(super) struct Granted {
     manager: String,
     handle: String,
 }
@@ -143,20 +143,20 @@ pub(super) async fn tell(folder: &Path, posts: &[Post], sites: &[Site]) -> Resul
 }
 
 /// Shows a command and what it has written.
-fn say(command: &str, output: &str) {
+pub(super) fn say(command: &str, output: &str) {
     let output = if output.trim().is_empty() { "(nothing)" } else { output.trim_end() };
     text::note(&format!("$ {command}\n{output}\n"));
 }
 
 /// Whoever types the commands.
-struct User {
-    address: String,
-    dialer: coalloc_net::client::Dialer,
+pub(super) struct User {
+    pub(super) address: String,
+    pub(super) dialer: coalloc_net::client::Dialer,
     identity: std::path::PathBuf,
 }
 
 impl User {
-    fn new(folder: &Path, posts: &[Post]) -> Result<Self, Failure> {
+    pub(super) fn new(folder: &Path, posts: &[Post]) -> Result<Self, Failure> {
         let grc = posts.iter().find(|post| post.kind == Kind::Grc);
         let grc = grc.ok_or_else(|| Failure::internal("no coordinator"))?;
         let (address, dialer) = (grc.address.clone(), grc.dialer.clone());
@@ -164,7 +164,28 @@ impl User {
     }
 
     /// Runs this program with these arguments: what it answers.
-    async fn coalloc(&self, args: &[&str]) -> Result<String, Failure> {
+    ///
+    /// # Errors
+    /// When it fails.
+    pub(super) async fn coalloc(&self, args: &[&str]) -> Result<String, Failure> {
+        let output = self.output(args).await?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            return Ok(text);
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        Err(Failure::internal(format!("coalloc {}:\n{text}{complaint}", args.join(" "))))
+    }
+
+    /// The same, whatever its exit code is.
+    ///
+    /// # Errors
+    /// When it does not come to an end.
+    pub(super) async fn coalloc_anyway(&self, args: &[&str]) -> Result<String, Failure> {
+        Ok(String::from_utf8_lossy(&self.output(args).await?.stdout).into_owned())
+    }
+
+    async fn output(&self, args: &[&str]) -> Result<std::process::Output, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::internal(format!("the path of this program: {error}")))?;
         let mut command = Command::new(program);
@@ -172,13 +193,7 @@ impl User {
             .args(args)
             .env("COALLOC_GRC", &self.address)
             .env("COALLOC_IDENTITY", &self.identity);
-        let output = programs::output(command).await?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() {
-            return Ok(text);
-        }
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::internal(format!("coalloc {}:\n{text}{complaint}", args.join(" "))))
+        programs::output(command).await
     }
 }
 
@@ -253,7 +268,7 @@ async fn refused_while_held(site: &Site) -> Result<String, Failure> {
 }
 
 /// Waits until the user may use all that is booked.
-async fn wait_granted(posts: &[Post], start: Time) -> Result<Vec<Granted>, Failure> {
+pub(super) async fn wait_granted(posts: &[Post], start: Time) -> Result<Vec<Granted>, Failure> {
     loop {
         let (mut granted, mut missing) = (Vec::new(), Vec::new());
         for post in posts.iter().filter(|post| post.kind != Kind::Grc) {
@@ -287,7 +302,7 @@ async fn wait_granted(posts: &[Post], start: Time) -> Result<Vec<Granted>, Failu
 }
 
 /// The handle of the resource manager in whose name this is.
-fn handle_of<'a>(granted: &'a [Granted], part: &str) -> Result<&'a str, Failure> {
+pub(super) fn handle_of<'a>(granted: &'a [Granted], part: &str) -> Result<&'a str, Failure> {
     let one = granted.iter().find(|one| one.manager.contains(part));
     let one = one.ok_or_else(|| Failure::internal(format!("{USER} has nothing at {part}")))?;
     Ok(&one.handle)

@@ -317,6 +317,7 @@ pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1
         tasks: None,
         quotas: Some(unlimited()),
         retention: None,
+        repair: v1::RepairPolicy::Unspecified.into(),
     }
 }
 

@@ -61,7 +61,11 @@ impl ParsedAllocation {
                 return Err(InvalidField::new("servers", wire.servers, allowed));
             }
         };
-        let wish = ServerWish { choice: choice_from_wire("choice", wire.choice)?, picked };
+        let wish = ServerWish {
+            choice: choice_from_wire("choice", wire.choice)?,
+            picked,
+            ..ServerWish::default()
+        };
         Ok(Self {
             user: user_name("user", &wire.user)?,
             servers,

@@ -16,6 +16,7 @@ use coalloc_net::convert::{
 use coalloc_plan::RankedPlan;
 use coalloc_plan::objectives::price_of;
 use coalloc_proto::v1;
+use coalloc_protocol::coordinator::UnusableParts;
 
 use super::joined;
 
@@ -87,16 +88,17 @@ impl Rest {
     }
 
     /// The plan of the whole, made from a plan of the rest, and its segments. `old` is the plan of the current booking,
-    /// and `booked` its segments.
+    /// and `booked` its segments. Of what it has at the RMs in `left`, nothing is kept.
     pub(super) fn with_past(
         &self,
         topology: &Topology,
         judged: &RankedPlan,
         old: &v1::Plan,
         booked: &BTreeMap<RmName, Vec<Segment>>,
+        left: &UnusableParts,
     ) -> (v1::Plan, BTreeMap<RmName, Vec<Segment>>) {
         let new = judged.plan.segments(topology, &self.request);
-        let segments = joined(booked, self.cut, new);
+        let segments = joined(booked, self.cut, new, left);
         let mut wire = match self.whole.has_part_windows() {
             false => plan_to_wire(topology, &self.request, judged),
             true => self.of_whole(topology, judged, old),

@@ -178,7 +178,7 @@ impl ParentService {
         }
         let (rms, replaces) = (&self.service.federation, standing.transaction.as_ref());
         let FrameAvailability { views, unreachable, .. } =
-            availability::query(rms, federation, &windows, &order.user, replaces).await;
+            availability::query(rms, federation, &windows, &order.user, replaces.into()).await;
         let mut planned = Vec::with_capacity(requests.len());
         for ((inner, wanted), mut view) in requests.into_iter().zip(views) {
             let believed = learned::believed(self.service.defaults.solver);

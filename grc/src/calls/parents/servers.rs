@@ -156,7 +156,8 @@ pub(super) fn wishes(
     }
     let of_rm = |rm: RmName| {
         let picked = wish.picked.iter().filter(|name| known.get(*name) == Some(&rm));
-        let wish = ServerWish { choice: wish.choice, picked: picked.cloned().collect() };
+        let (picked, avoided) = (picked.cloned().collect(), wish.avoided.clone());
+        let wish = ServerWish { choice: wish.choice, picked, avoided };
         (rm, wish)
     };
     Ok(rms.into_iter().map(of_rm).collect())

@@ -25,7 +25,7 @@ use coalloc_plan::workflow::{Schedule, ScratchTimetables, WorkflowInstance, Work
 use coalloc_plan::{Budget, Named as _};
 use coalloc_proto::v1;
 use coalloc_protocol::conversation::{PlanJob, Planned};
-use coalloc_protocol::coordinator::{Candidate, Coordinator};
+use coalloc_protocol::coordinator::{Candidate, Coordinator, UnusableParts};
 use tonic::Status;
 
 use super::planning::{in_words, is_exhausted, too_many};
@@ -390,7 +390,8 @@ fn with_booked_past(
         });
         let rest = BTreeMap::from([(rm.clone(), rest.collect())]);
         let old = booked.get(&rm).cloned().unwrap_or_default();
-        new.extend(joined(&BTreeMap::from([(rm, old)]), now, rest));
+        let nothing = UnusableParts::new();
+        new.extend(joined(&BTreeMap::from([(rm, old)]), now, rest, &nothing));
     }
     // A resource manager that has nothing and of which nothing is needed takes no part.
     new.retain(|rm, segments| booked.contains_key(rm) || !segments.is_empty());

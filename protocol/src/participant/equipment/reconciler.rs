@@ -90,6 +90,10 @@ pub struct Reconciler {
     closely_until: Option<BootTime>,
     /// The pauses of keys and of orphans.
     pauses: BTreeMap<EquipmentKey, Pause>,
+    /// What cannot be used now, as the last look has shown.
+    unusable: BTreeMap<ResourceId, String>,
+    /// Does the participant know that?
+    is_unusable_told: bool,
     /// The pause of the equipment as a whole.
     down: Option<Pause>,
     report: EquipmentReport,
@@ -106,6 +110,8 @@ pub struct EquipmentReport {
     pub orphans: Vec<String>,
     /// What there is of others, in a sentence for each.
     pub intruders: Vec<String>,
+    /// What cannot be used now, in a sentence for each.
+    pub unusable: Vec<String>,
 }
 
 impl Reconciler {
@@ -132,7 +138,9 @@ impl Reconciler {
         }
         let pause = |key| self.pauses.get(key).map_or(now, |pause: &Pause| pause.until);
         let todo = self.todo.keys().map(pause);
-        todo.chain(self.look_at).min().unwrap_or(now)
+        let is_old = |since: &BootTime| since.saturating_add(limits::EQUIPMENT_ORPHAN_GRACE);
+        let orphans = self.orphans.values().map(is_old);
+        todo.chain(orphans).chain(self.look_at).min().unwrap_or(now)
     }
 
     /// The next command; `None` when there is nothing to do now.
@@ -180,6 +188,7 @@ impl Reconciler {
 
     fn look(&mut self, participant: &Participant, now: Now) -> Command {
         let wanted = participant.wanted(now.wall);
+        self.is_unusable_told = *participant.unusable() == self.unusable;
         for (key, want) in &wanted {
             // What the participant was too busy to be told is told again after the look.
             let state = participant.equipment_states().get(key);
@@ -256,7 +265,11 @@ impl Reconciler {
                         self.succeeded(Some(&key), now);
                         let mut made = (*want).clone();
                         made.reference = Some(reference.clone());
-                        let trouble = self.trouble_of(&key);
+                        // What was wrong with another version may not be wrong with this one. The next look shows it.
+                        let before = self.known.get(&key).and_then(|known| known.want.as_ref());
+                        let first = |want: &Want| Some(want.versions.first()?.txn.clone());
+                        let is_other = before.is_some_and(|before| first(before) != first(&want));
+                        let trouble = self.trouble_of(&key).filter(|_| !is_other);
                         let reference = reference.clone();
                         let known = Known { reference, want: Some(made), trouble };
                         if same(self.todo.get(&key).and_then(Option::as_ref), Some(&want)) {
@@ -352,12 +365,19 @@ impl Reconciler {
         let pause =
             if closely { limits::EQUIPMENT_LOOK_SOON } else { limits::EQUIPMENT_LOOK_EVERY };
         self.look_at = Some(now.saturating_add(pause));
-        self.report =
-            EquipmentReport { intruders: observed.intruders, ..EquipmentReport::default() };
+        self.report = EquipmentReport {
+            intruders: observed.intruders,
+            unusable: observed.unusable.values().cloned().collect(),
+            ..EquipmentReport::default()
+        };
+        let mut told = Vec::new();
+        if self.unusable != observed.unusable || !self.is_unusable_told {
+            self.unusable.clone_from(&observed.unusable);
+            told.push(ParticipantInput::Unusable(observed.unusable));
+        }
         self.known.retain(|key, _| !wanted.contains_key(key) || observed.present.contains_key(key));
         let is_wanted: BTreeSet<EquipmentKey> = wanted.keys().cloned().collect();
         let mut present = observed.present;
-        let mut told = Vec::new();
         for (key, mut want) in wanted {
             if let Some(seen) = present.remove(&key) {
                 want.reference = Some(seen.reference.clone());
@@ -394,7 +414,8 @@ impl Reconciler {
         told
     }
 
-    /// The equipment cannot be looked at. Holds that wait for it are told why.
+    /// The equipment cannot be looked at. Those that are not as wanted, as far as is known, are told why: holds that wait, and
+    /// bookings that were committed, changed or begun since.
     fn not_observed(
         &mut self,
         wanted: BTreeMap<EquipmentKey, Want>,
@@ -404,12 +425,16 @@ impl Reconciler {
         self.report.trouble = Some(trouble.to_string());
         let length = longer(self.down);
         self.down = Some(Pause { until: now.saturating_add(length), length });
-        let new = wanted.into_iter().filter(|(key, _)| !self.known.contains_key(key));
+        let is_as_wanted = |key: &EquipmentKey, want: &Want| {
+            let known = self.known.get(key).and_then(|known| known.want.as_ref());
+            same(known, Some(want))
+        };
+        let open = wanted.into_iter().filter(|(key, want)| !is_as_wanted(key, want));
         let told = |(key, want)| {
             let outcome = Err(EquipmentTrouble::Down(trouble.to_string()));
             ParticipantInput::Equipped { key, asked: Some(Box::new(want)), outcome, trouble: None }
         };
-        new.map(told).collect()
+        open.map(told).collect()
     }
 
     fn succeeded(&mut self, key: Option<&EquipmentKey>, now: BootTime) {

@@ -218,6 +218,48 @@ fn trouble_is_told_and_what_cannot_be_removed_is_in_the_way() {
 }
 
 #[test]
+fn what_has_to_change_while_nobody_can_look_is_in_trouble() {
+    let mut rm = Rm::new();
+    let call = rm.hold(&order("a", 600, window(60, 120)));
+    rm.settle();
+    assert!(rm.is_held(call));
+    rm.device.faults = std::iter::repeat_n(Fault::Down, 100).collect();
+    rm.pass(6_000);
+    let state = |rm: &Rm| rm.participant.equipment_states().values().next().unwrap().clone();
+    assert_eq!(state(&rm).trouble, None, "it was as wanted when somebody looked");
+    assert_eq!(rm.commit("a"), Some(Answer::Done));
+    rm.pass(6_000);
+    assert_eq!(state(&rm).trouble.as_deref(), Some("no controller answers"));
+    // A change of it is told, too.
+    let change = HoldOrder { replaces: Some(txn("a")), ..order("b", 700, window(60, 120)) };
+    let call = rm.hold(&change);
+    rm.pass(6_100);
+    let refusal = rm.refused(call).unwrap();
+    assert!(refusal.detail.contains("no controller answers"), "{}", refusal.detail);
+    rm.device.faults.clear();
+    rm.pass(6_000);
+    assert_eq!((state(&rm).stage, state(&rm).trouble), (Some(Stage::Granted), None));
+}
+
+#[test]
+fn what_nobody_wants_is_taken_away_when_its_time_is_over() {
+    let mut rm = Rm::new();
+    let _ = rm.hold(&order("a", 600, window(60, 600)));
+    rm.settle();
+    rm.pass(20_000);
+    let (_, want) = rm.device.things["thing-1"].clone();
+    let stray = EquipmentKey { chain: txn("z"), resource: ResourceId::composed("N0-N1") };
+    rm.device.things.insert("stray".into(), (stray, want));
+    while rm.reconciler.report().orphans.is_empty() {
+        rm.pass(100);
+    }
+    let until = rm.now().boot.saturating_add(limits::EQUIPMENT_ORPHAN_GRACE);
+    assert_eq!(rm.reconciler.due(), until, "and not at the next look");
+    rm.pass(20_000);
+    assert!(!rm.device.things.contains_key("stray"));
+}
+
+#[test]
 fn a_one_way_hold_is_booked_when_it_is_claimed() {
     let mut rm = Rm::new();
     let one_way = HoldOrder { one_way: true, ..order("a", 600, window(60, 120)) };

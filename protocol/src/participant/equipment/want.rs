@@ -91,6 +91,9 @@ pub struct EquipmentState {
     /// Why the equipment does not have what it should have; `None` when it has.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trouble: Option<String>,
+    /// What of it cannot be used now: whole names of servers, or the resource itself. Only other equipment mends it.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
+    pub unusable: BTreeSet<ResourceId>,
     /// Since when all of this is so.
     pub since: Time,
 }
@@ -137,6 +140,9 @@ pub struct Observed {
     pub orphans: BTreeSet<String>,
     /// What is there of others and may be in the way: one sentence each. It is reported, and never touched.
     pub intruders: Vec<String>,
+    /// What cannot be used now, whether anything is booked of it or not: the whole names of servers, such as nodes
+    /// that are down, and the names of resources, such as links that fail. A sentence for each.
+    pub unusable: BTreeMap<ResourceId, String>,
 }
 
 /// What is there of one key.

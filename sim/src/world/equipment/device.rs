@@ -26,13 +26,20 @@ pub(super) struct Device {
     pub(super) things: BTreeMap<String, Thing>,
     /// What others have made, by name, and the resource in whose way it is.
     pub(super) strangers: BTreeMap<String, Option<ResourceId>>,
+    /// The resources that cannot be used, and until when.
+    pub(super) unusable: BTreeMap<ResourceId, i64>,
     pub(super) names: u64,
     pub(super) down_until_us: i64,
 }
 
 impl Device {
     /// Has its effect on the device.
-    pub(super) fn carry_out(&mut self, command: &Command) -> Result<CommandOutcome, String> {
+    pub(super) fn carry_out(
+        &mut self,
+        command: &Command,
+        now_us: i64,
+    ) -> Result<CommandOutcome, String> {
+        self.unusable.retain(|_, until_us| *until_us > now_us);
         Ok(match command {
             Command::Observe(wanted) => CommandOutcome::Observed(Ok(self.seen(wanted))),
             Command::Make { key, want } => CommandOutcome::Made(self.make(key, want)),
@@ -62,6 +69,10 @@ impl Device {
             let refusal = Refusal::new(Reason::Equipment, "a stranger's thing is in the way");
             return Err(EquipmentTrouble::Refused(Box::new(refusal)));
         }
+        if self.unusable.contains_key(&key.resource) {
+            let refusal = Refusal::new(Reason::Equipment, "it cannot be used");
+            return Err(EquipmentTrouble::Refused(Box::new(refusal)));
+        }
         self.names += 1;
         let name = format!("thing-{}", self.names);
         let thing = Thing { key: key.clone(), want: want.clone(), is_known: false };
@@ -80,6 +91,8 @@ impl Device {
             let presence = Presence { reference: name.clone(), differs, trouble: None };
             observed.present.insert(key.clone(), presence);
         }
+        let unusable = self.unusable.keys();
+        observed.unusable = unusable.map(|name| (name.clone(), format!("{name} is out"))).collect();
         observed.intruders = self.strangers.keys().map(|name| format!("{name} is there")).collect();
         observed
     }

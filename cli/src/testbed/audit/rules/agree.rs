@@ -18,7 +18,9 @@ pub(in crate::testbed::audit) fn all_agree(coordinators: &[Coordinator]) -> Opti
     let (mut found, mut compared) = (Vec::new(), 0);
     for one in &all {
         compared += usize::from(one.problem.is_empty());
-        found.extend(one.differences.iter().map(|difference| violation(one, difference)));
+        // That a node is down is no disagreement about bookings.
+        let differ = one.differences.iter().filter(|of| of.kind() != v1::DifferenceKind::Unusable);
+        found.extend(differ.map(|difference| violation(one, difference)));
         if one.more > 0 {
             let more = text::count(one.more as usize, "further difference");
             let manager = &one.resource_manager;
@@ -46,7 +48,9 @@ fn violation(one: &v1::ComparedBookings, difference: &v1::BookingDifference) -> 
             "nothing booked, because the coordinator has no such booking",
             "booked; see `coalloc repair`",
         ),
-        v1::DifferenceKind::OtherContent | v1::DifferenceKind::Unspecified => (
+        v1::DifferenceKind::OtherContent
+        | v1::DifferenceKind::Unusable
+        | v1::DifferenceKind::Unspecified => (
             "booked with the content that the coordinator has recorded",
             "booked with other content; see `coalloc repair`",
         ),

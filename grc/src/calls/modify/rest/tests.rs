@@ -25,8 +25,8 @@ fn the_past_is_kept_the_rest_is_new_and_equal_neighbours_are_one() {
     let old = of(vec![segment("A", 4, 0, 100), segment("B", 4, 0, 100)]);
     let new = of(vec![segment("B", 8, 50, 200), segment("A", 4, 50, 200)]);
     let whole = of(vec![segment("A", 4, 0, 200), segment("B", 4, 0, 50), segment("B", 8, 50, 200)]);
-    assert_eq!(joined(&old, at(50), new), whole);
-    let dropped = joined(&old, at(50), BTreeMap::new());
+    assert_eq!(joined(&old, at(50), new, &UnusableParts::new()), whole);
+    let dropped = joined(&old, at(50), BTreeMap::new(), &UnusableParts::new());
     assert_eq!(dropped, of(vec![segment("A", 4, 0, 50), segment("B", 4, 0, 50)]));
 }
 

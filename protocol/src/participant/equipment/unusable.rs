@@ -1,0 +1,65 @@
+//! What of the equipment cannot be used now: nodes that are down, links that fail.
+//!
+//! The reconciler says it after each look ([`ParticipantInput::Unusable`](super::super::ParticipantInput)), and says it again
+//! after a restart, so it is not recorded. Two things follow:
+//!
+//! * **Nothing new is given out of it**, whatever the window: nobody knows when it can be used again. A booking that has
+//!   it keeps it, and a change that takes no more than the booking has is not refused for it.
+//! * **A booking that has it is told so** ([`EquipmentState::unusable`]), so that its coordinator can move it.
+//!
+//! Left out: moving it, which is a change by the coordinator; and profiles, which go on to show it as free, so that a
+//! coordinator which plans on them may be refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{Now, ResourceId};
+
+use super::{EquipmentKey, EquipmentState, Want};
+use crate::durable::Unsynced;
+use crate::participant::{Participant, ParticipantRecord, Step};
+
+impl Participant {
+    /// What cannot be used now, by the whole names of servers and the names of resources, each with a sentence.
+    #[must_use]
+    pub const fn unusable(&self) -> &BTreeMap<ResourceId, String> {
+        &self.equipment.unusable
+    }
+
+    /// Takes over what cannot be used now, and records of which bookings it is.
+    pub(in super::super) fn now_unusable(
+        &mut self,
+        unusable: BTreeMap<ResourceId, String>,
+        now: Now,
+    ) -> Step {
+        self.equipment.unusable = unusable;
+        let mut changed: Vec<(EquipmentKey, EquipmentState)> = Vec::new();
+        for (key, state) in self.equipment.states.iter() {
+            let wanted = self.wanted_of(&key.chain, now.wall);
+            let unusable = wanted.get(key).map(|want| self.unusable_of(key, want));
+            let unusable = unusable.unwrap_or_default();
+            if unusable != state.unusable {
+                let state = EquipmentState { unusable, since: now.wall, ..state.clone() };
+                changed.push((key.clone(), state));
+            }
+        }
+        let mut records = Vec::new();
+        for (key, state) in changed {
+            let (txn, state) = (state.version.clone(), Some(state));
+            let record = ParticipantRecord::Equipped { key, txn, state, at: now };
+            self.must_apply(&record);
+            records.push(record);
+        }
+        Unsynced::new(records, vec![])
+    }
+
+    /// What of this cannot be used now: servers of the newest version that the user may use, or the resource itself.
+    pub(super) fn unusable_of(&self, key: &EquipmentKey, want: &Want) -> BTreeSet<ResourceId> {
+        if self.equipment.unusable.is_empty() {
+            return BTreeSet::new();
+        }
+        let booked = want.versions.iter().rfind(|version| version.is_booked);
+        let shares = booked.or(want.versions.last()).into_iter().flat_map(|of| &of.shares);
+        let names = shares.flat_map(|share| &share.servers).chain([&key.resource]);
+        names.filter(|name| self.equipment.unusable.contains_key(*name)).cloned().collect()
+    }
+}
