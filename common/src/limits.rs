@@ -796,22 +796,27 @@ pub const EQUIPMENT_TROUBLE_CHARS_MAX: usize = 400;
 /// The most resources of one reservation at one resource manager of whose equipment a coordinator keeps what it is told: both
 /// versions while it is changed. An honest resource manager tells of no others.
 pub const EQUIPMENT_RESOURCES_MAX: usize = 2 * HOLD_SEGMENTS_MAX;
-/// The most servers of one resource of one reservation of which a coordinator keeps that they cannot be used. If there are
-/// more, the reservation is moved off these first.
-pub const EQUIPMENT_UNUSABLE_MAX: usize = 1_000;
+/// The most servers of one reservation at one resource manager of which a coordinator keeps that they cannot be used: as many
+/// as a hold may avoid. If there are more, the reservation is moved off these first.
+pub const EQUIPMENT_UNUSABLE_MAX: usize = SERVERS_MAX as usize;
 /// How long equipment must have been unusable before a reservation is moved off it: what restarts is back by then.
 pub const RELOCATION_PATIENCE: Span = Span::from_secs(10);
+/// How long before now the new version of a reservation that has begun begins where it is moved: a resource manager whose clock is
+/// behind by less takes it for begun, and does not end what runs.
+pub const RELOCATION_BACKDATE: Span = Span::from_secs(10);
 /// How long before its window a reservation is moved off equipment that cannot be used. Until then, somebody may mend it.
 pub const RELOCATION_AHEAD: Span = Span::from_secs(3_600);
 /// How often a coordinator looks for reservations to move.
 pub const RELOCATION_LOOK: Span = Span::from_secs(1);
 /// The pause after a reservation could not be moved. It doubles up to [`RELOCATION_RETRY_MAX`].
 pub const RELOCATION_RETRY: Span = Span::from_secs(30);
-/// The longest such pause. A change that is refused counts against [`CHANGES_MAX`], which lasts for weeks of these.
+/// The longest such pause. Each try counts against [`CHANGES_MAX`], which lasts for weeks of these, and for
+/// more than a day of equipment that fails after each move.
 pub const RELOCATION_RETRY_MAX: Span = Span::from_secs(600);
 /// How many reservations are moved at once, so that a site that fails as a whole leaves planners for others.
 pub const RELOCATIONS_AT_ONCE: usize = 4;
-/// The most that a coordinator takes of one resource manager's equipment at the beginning of a stream. With the texts it is
+/// The most that a coordinator takes of one resource manager's equipment at the beginning of a stream: resources of bookings, and
+/// names of what of them cannot be used. With the texts it is
 /// some 100 MB, and more than a cluster or a shaped link has of reservations.
 pub const EQUIPMENT_FOUND_MAX: usize = 200_000;
 /// How long a Reserve call waits for the outcome before it answers "not finished, look here".

@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{Reason, Refusal, ResourceId};
 use coalloc_protocol::participant::equipment::{
-    EquipmentKey, EquipmentTrouble, Observed, Presence, Stage, Want,
+    EquipmentKey, EquipmentTrouble, Observed, Presence, Stage, Unusable, Want,
 };
 use coalloc_rm::driver::{Driver, Naming};
 use tokio::sync::Mutex;
@@ -280,16 +280,21 @@ impl Driver for TcDriver {
             let class = self.names.class(one.minor);
             let reference = Reference { name: one.name.clone(), class }.to_string();
             let group = (&one.group, one.minor);
-            // As long as an interface has failed, it is not made again.
             let trouble = self.failure(&kernel, &key.resource);
-            let differs = trouble.is_none();
-            let differs =
-                differs.then(|| self.difference(&kernel, &members, (key, want), group)).flatten();
+            // While an interface has failed, what is there is as it was left, but nothing new is certain.
+            let is_booked = want.versions.iter().all(|version| version.is_booked);
+            let targets = self.targets(&kernel, &members, group.0, group.1);
+            let is_made = || commands(&kernel, &self.names, &targets).differences.is_empty();
+            let differs = match trouble.is_some() && is_booked && is_made() {
+                true => None,
+                false => self.difference(&kernel, &members, (key, want), group),
+            };
             observed.present.insert(key.clone(), Presence { reference, differs, trouble });
         }
         for resource in self.settings.interfaces.keys() {
             let failure = self.failure(&kernel, resource);
-            observed.unusable.extend(failure.map(|sentence| (resource.clone(), sentence)));
+            let reason = |sentence| (resource.clone(), Unusable { sentence, goes_on: false });
+            observed.unusable.extend(failure.map(reason));
         }
         self.rest(&kernel, &members, &mut observed);
         Ok(observed)

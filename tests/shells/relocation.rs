@@ -10,7 +10,7 @@ use coalloc_grc::planning::Planners;
 use coalloc_net::machine::Host;
 use coalloc_proto::{Timestamp, v1};
 use coalloc_protocol::participant::equipment::{
-    EquipmentKey, EquipmentTrouble, Observed, Presence, Stage, Want,
+    EquipmentKey, EquipmentTrouble, Observed, Presence, Stage, Unusable, Want,
 };
 use coalloc_rm::config::RmConfig;
 use coalloc_rm::driver::{Driver, DriverMaker};
@@ -33,6 +33,8 @@ const MOVE_MAX: Duration = Duration::from_secs(90);
 struct Equipment {
     things: BTreeMap<EquipmentKey, Want>,
     unusable: BTreeSet<ResourceId>,
+    /// Nothing can be removed.
+    is_stuck: bool,
 }
 
 /// The equipment of a site, which the test breaks and mends.
@@ -88,7 +90,8 @@ impl Driver for SharedEquipment {
                 observed.present.insert(key.clone(), Presence { reference, differs, trouble });
             }
             let unusable = equipment.unusable.iter();
-            observed.unusable = unusable.map(|name| (name.clone(), sentence(name))).collect();
+            let reason = |name: &ResourceId| Unusable { sentence: sentence(name), goes_on: false };
+            observed.unusable = unusable.map(|name| (name.clone(), reason(name))).collect();
             Ok(observed)
         })
     }
@@ -99,6 +102,9 @@ impl Driver for SharedEquipment {
     }
 
     async fn remove(&self, reference: &str) -> Result<(), EquipmentTrouble> {
+        if self.with(|equipment| equipment.is_stuck) {
+            return Err(EquipmentTrouble::Down("no controller answers".to_owned()));
+        }
         let is_other = |key: &EquipmentKey| format!("{}/{}", key.chain, key.resource) != reference;
         self.with(|equipment| equipment.things.retain(|key, _| is_other(key)));
         Ok(())
@@ -299,6 +305,35 @@ fn a_running_reservation_moves_to_other_servers_then_to_another_site_and_waits_w
         assert_eq!(site_of(&moved), first);
         assert_eq!(equipment[first].in_use(now_us()).len(), 2);
         assert_eq!(equipment[other].in_use(now_us()), Vec::<String>::new());
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_back_soon_stays_and_what_an_old_site_cannot_remove_is_no_reason_to_move_again() {
+    tell("REPAIR_POLICY_AUTOMATIC", |equipment| async move {
+        let first = reserve().await;
+        tokio::time::sleep(Duration::from_secs(START_S as u64)).await;
+        until("active", is_active).await;
+        let had = equipment[first].in_use(now_us());
+        equipment[first].set_unusable(&[&had[0]]);
+        until("told", |known| !known.equipment_trouble.is_empty()).await;
+        equipment[first].set_unusable(&[]);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let known = shown().await;
+        assert_eq!((known.version, is_active(&known)), (1, true), "it is back after some seconds");
+        assert_eq!(equipment[first].in_use(now_us()), had);
+
+        let site = first.trim_start_matches("crm-");
+        let all = [1, 2, 3].map(|number| format!("{site}/{number}"));
+        equipment[first].with(|equipment| equipment.is_stuck = true);
+        equipment[first].set_unusable(&all.each_ref().map(String::as_str));
+        let moved = until("moved", |known| known.version == 2).await;
+        assert_ne!(site_of(&moved), first);
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        assert_eq!(shown().await.version, 2, "it is whole where it is");
+        equipment[first].with(|equipment| equipment.is_stuck = false);
+        until("well", is_version(2)).await;
         Ok(())
     });
 }

@@ -53,6 +53,12 @@ impl Node {
         let bad = ["down", "drain", "drng", "fail", "error", "perfctrs", "future", "inval"];
         !state.contains('*') && !bad.iter().any(|word| state.starts_with(word))
     }
+
+    /// Does it run jobs that may end, and takes no new ones?
+    pub(super) fn is_draining(&self) -> bool {
+        let state = self.state.to_ascii_lowercase();
+        ["draining", "drng"].iter().any(|word| state == *word)
+    }
 }
 
 /// A job at the cluster.
@@ -234,6 +240,14 @@ mod tests {
         assert!(read["n1"].is_usable());
         assert!(!read["n2"].is_usable());
         assert_eq!((read["n3"].is_usable(), read["n3"].reason.as_str()), (false, "a | b"));
+        let draining = Node { state: "draining".to_owned(), reason: String::new() };
+        assert!(draining.is_draining() && !draining.is_usable());
+        for state in ["drained", "draining*", "down", "idle"] {
+            assert!(
+                !Node { state: state.to_owned(), reason: String::new() }.is_draining(),
+                "{state}"
+            );
+        }
         for state in
             ["mixed", "allocated", "reserved", "maint", "completing", "idle~", "powered_down"]
         {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::plain_text::one_line;
 use coalloc_common::{ResourceId, Time};
-use coalloc_protocol::participant::equipment::{EquipmentKey, Observed, Presence};
+use coalloc_protocol::participant::equipment::{EquipmentKey, Observed, Presence, Unusable};
 use coalloc_rm::driver::Naming;
 
 use super::pieces::{Nodes, Piece};
@@ -142,16 +142,17 @@ fn reaches_into(job: &Job, piece: &Piece) -> bool {
     !job.nodes.is_disjoint(&piece.nodes) && job.end.is_none_or(|end| end > piece.start)
 }
 
-/// The servers whose nodes cannot run jobs, each with a sentence.
+/// The servers whose nodes cannot run new jobs, each with the reason.
 pub(super) fn unusable_servers(
     servers: &BTreeMap<String, ResourceId>,
     nodes: &BTreeMap<String, Node>,
-) -> BTreeMap<ResourceId, String> {
-    let sentence = |(node, server): (&String, &ResourceId)| {
+) -> BTreeMap<ResourceId, Unusable> {
+    let reason = |(node, server): (&String, &ResourceId)| {
         let sentence = unusable(&Nodes::from([node.clone()]), nodes)?;
-        Some((server.clone(), sentence))
+        let goes_on = nodes.get(node).is_some_and(Node::is_draining);
+        Some((server.clone(), Unusable { sentence, goes_on }))
     };
-    servers.iter().filter_map(sentence).collect()
+    servers.iter().filter_map(reason).collect()
 }
 
 /// A sentence about those of some nodes that cannot run jobs; `None`: all can.

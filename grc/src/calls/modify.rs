@@ -92,25 +92,37 @@ struct Version {
     active: Option<(Window, Time)>,
 }
 
+/// Which sites of a reservation stay where they are.
+#[derive(Debug, Clone, Copy)]
+enum Stays {
+    All,
+    /// Those at RMs whose equipment can be used.
+    Usable,
+    Nothing,
+}
+
+/// Is a place, by its name, one of an RM that something is to be moved off?
+fn is_at(place: &str, off: &UnusableParts, booked: &BTreeMap<RmName, Vec<Segment>>) -> bool {
+    off.keys().filter_map(|rm| booked.get(rm)).flatten().any(|of| of.resource.as_str() == place)
+}
+
 /// The earliest instant from which a reservation that has begun can be changed. The change itself takes some time. The
 /// instant is never after the end of the old version, because nothing is left to keep then.
 fn cut(old: Window, now: Time) -> Time {
     now.saturating_add(limits::SOONEST_LEAD).next_second().min(old.end())
 }
 
-/// The new version of a current booking. `may_move` allows sites of both versions to be placed elsewhere. One that has begun
-/// is planned anew from `cut` on.
+/// The new version of a current booking. Sites of both versions stay at those of their places that `stays` is true of. One that
+/// has begun is planned anew from `cut` on.
 fn version(
     wire: &v1::CoAllocationRequest,
     old: Window,
     plan: &v1::Plan,
-    may_move: bool,
+    stays: &dyn Fn(&str) -> bool,
     (now, cut): (Time, Time),
 ) -> Result<Version, InvalidField> {
     let mut request = wire.clone();
-    if !may_move {
-        pin(&mut request, plan)?;
-    }
+    pin(&mut request, plan, stays)?;
     let start = match &request.earliest_start {
         None => old.start(),
         Some(start) => time_from_wire("earliest_start", start)?,
@@ -142,10 +154,15 @@ fn version(
     Ok(Version { request, active: Some((whole, cut)) })
 }
 
-/// Pins the sites that both versions have to where they are.
-fn pin(request: &mut v1::CoAllocationRequest, plan: &v1::Plan) -> Result<(), InvalidField> {
+/// Pins the sites that both versions have to where they are, if that is a place at which sites stay.
+fn pin(
+    request: &mut v1::CoAllocationRequest,
+    plan: &v1::Plan,
+    stays: &dyn Fn(&str) -> bool,
+) -> Result<(), InvalidField> {
     for (index, site) in request.sites.iter_mut().enumerate() {
-        let Some(old) = plan.placements.iter().find(|old| old.site == site.name) else { continue };
+        let old = plan.placements.iter().find(|old| old.site == site.name);
+        let Some(old) = old.filter(|old| stays(&old.at)) else { continue };
         match &site.pinned_to {
             Some(pinned) if *pinned != old.at => {
                 let allowed = format!("{}, where it is, unless sites may move", old.at);
@@ -290,7 +307,7 @@ impl GrcService {
         &self,
         wire: &v1::ModifyRequest,
         standing: &CurrentBooking,
-        off: Option<&UnusableParts>,
+        (off, stays): (Option<&UnusableParts>, Stays),
         refusals: &[Refusal],
     ) -> Result<(Vec<RmName>, Candidates), Status> {
         let now = self.handle.now().wall;
@@ -298,7 +315,15 @@ impl GrcService {
         // What cannot be used is not kept a moment longer.
         let cut = match off {
             None => cut(old, now),
-            Some(_) => Time::from_us(now.as_us() - now.as_us().rem_euclid(1_000_000)),
+            Some(_) => {
+                now.saturating_sub(limits::RELOCATION_BACKDATE).next_second().max(old.start())
+            }
+        };
+        let nothing = UnusableParts::new();
+        let stays = |place: &str| match stays {
+            Stays::All => true,
+            Stays::Usable => !is_at(place, off.unwrap_or(&nothing), &standing.segments),
+            Stays::Nothing => false,
         };
         if old.end() <= now {
             let text = format!("{} is over since {}; nothing was done", standing.id, old.end());
@@ -307,7 +332,7 @@ impl GrcService {
         let request = wire.request.as_ref();
         let missing = || InvalidField::new("request", "nothing", "the whole new version");
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
-        let version = version(request, old, plan, wire.may_move, (now, cut))
+        let version = version(request, old, plan, &stays, (now, cut))
             .map_err(|error| status::invalid(&error.within("request")))?;
         let options = standing.options(wire.options.as_ref());
         let (mut federation, mut admitted) =
@@ -338,7 +363,6 @@ impl GrcService {
             let refusal = planned.refusal();
             return Ok((planned.unreachable, Err(refusal)));
         }
-        let nothing = UnusableParts::new();
         let off = off.unwrap_or(&nothing);
         let (topology, booked) = (&federation.topology, &standing.segments);
         let candidates = planned.plans.iter().map(|judged| {
@@ -414,12 +438,19 @@ impl JobPlanner for ChangePlanner<'_> {
         // The booking is read again each time. No other change can come between once the first planning has begun.
         let current = service.standing(self.id.as_str()).await?;
         let refusals = &job.refusals;
-        let (mut unreachable, mut outcome) =
-            service.change_candidates(wire, &current, self.off, refusals).await?;
-        if self.off.is_some() && outcome.is_err() {
-            let wire = v1::ModifyRequest { may_move: true, ..wire.clone() };
+        let tries: &[Stays] = match (self.off, wire.may_move) {
+            (None, false) => &[Stays::All],
+            (None, true) => &[Stays::Nothing],
+            // As little moves as can be.
+            (Some(_), _) => &[Stays::All, Stays::Usable, Stays::Nothing],
+        };
+        let (mut unreachable, mut outcome) = (Vec::new(), Ok(Vec::new()));
+        for stays in tries {
             (unreachable, outcome) =
-                service.change_candidates(&wire, &current, self.off, refusals).await?;
+                service.change_candidates(wire, &current, (self.off, *stays), refusals).await?;
+            if outcome.is_ok() {
+                break;
+            }
         }
         let options = current.options(wire.options.as_ref());
         let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
@@ -529,45 +560,64 @@ mod tests {
     #[test]
     fn an_unset_start_stays_and_known_sites_stay_where_they_are() {
         let (old, plan) = booked(100, 200);
-        let new = version(&asked(500), old, &plan, false, from(old, at(0))).unwrap();
+        let new = version(&asked(500), old, &plan, &|_| true, from(old, at(0))).unwrap();
         assert_eq!(new.request.earliest_start, Some(time_to_wire(at(100))));
         assert_eq!(new.request.sites[0].pinned_to.as_deref(), Some("N0"));
         assert_eq!((new.request.sites[1].pinned_to.as_ref(), new.active), (None, None));
-        let new = version(&asked(500), old, &plan, true, from(old, at(0))).unwrap();
+        let new = version(&asked(500), old, &plan, &|_| false, from(old, at(0))).unwrap();
         assert_eq!(new.request.sites[0].pinned_to, None, "it may move");
         let mut elsewhere = asked(500);
         elsewhere.sites[0].pinned_to = Some("N7".to_owned());
-        let error = version(&elsewhere, old, &plan, false, from(old, at(0))).unwrap_err();
+        let error = version(&elsewhere, old, &plan, &|_| true, from(old, at(0))).unwrap_err();
         assert_eq!(error.field, "sites[0].pinned_to");
         assert!(error.allowed.contains("N0"), "{error}");
-        assert!(version(&elsewhere, old, &plan, true, from(old, at(0))).is_ok());
+        assert!(version(&elsewhere, old, &plan, &|_| false, from(old, at(0))).is_ok());
+    }
+
+    #[test]
+    fn what_can_be_used_stays_first_when_something_has_to_move() {
+        let (old, plan) = booked(100, 200);
+        let segment = |at: &str| Segment {
+            resource: ResourceId::composed(at),
+            amount: coalloc_common::Amount(4),
+            window: old,
+        };
+        let [a, b] = ["crm-a", "crm-b"].map(RmName::composed);
+        let segments = [(a.clone(), vec![segment("N0")]), (b, vec![segment("N1")])].into();
+        let off: UnusableParts = [(a, [ResourceId::composed("N0/1")].into())].into();
+        let stays = |place: &str| !is_at(place, &off, &segments);
+        let mut asked = asked(500);
+        asked.sites[1].name = "b".to_owned();
+        let new = version(&asked, old, &plan, &stays, from(old, at(0))).unwrap();
+        assert_eq!(new.request.sites[0].pinned_to, None, "its site has lost a server");
+        assert_eq!(new.request.sites[1].pinned_to.as_deref(), Some("N1"));
     }
 
     #[test]
     fn what_has_begun_keeps_its_start_and_ends_no_sooner_than_it_can_be_changed() {
         let (old, plan) = booked(0, 1_000);
         let (lead, now) = (limits::SOONEST_LEAD.as_us() / 1_000_000, at(100));
-        let new = version(&asked(2_000), old, &plan, false, from(old, now)).unwrap();
+        let new = version(&asked(2_000), old, &plan, &|_| true, from(old, now)).unwrap();
         assert_eq!(new.active, Some((window(0, 2_000), at(100 + lead))));
-        assert!(version(&asked(101 + lead), old, &plan, false, from(old, now)).is_ok());
-        let error = version(&asked(100 + lead), old, &plan, false, from(old, now)).unwrap_err();
+        assert!(version(&asked(101 + lead), old, &plan, &|_| true, from(old, now)).is_ok());
+        let error = version(&asked(100 + lead), old, &plan, &|_| true, from(old, now)).unwrap_err();
         assert_eq!(error.field, "duration", "{error}");
         let moved = |earliest, latest| v1::CoAllocationRequest {
             earliest_start: Some(time_to_wire(at(earliest))),
             latest_start: Some(time_to_wire(at(latest))),
             ..asked(2_000)
         };
-        assert!(version(&moved(0, 0), old, &plan, false, from(old, now)).is_ok());
-        let error = version(&moved(1, 1), old, &plan, false, from(old, now)).unwrap_err();
+        assert!(version(&moved(0, 0), old, &plan, &|_| true, from(old, now)).is_ok());
+        let error = version(&moved(1, 1), old, &plan, &|_| true, from(old, now)).unwrap_err();
         assert_eq!(error.field, "earliest_start", "{error}");
-        let error = version(&moved(0, 1), old, &plan, false, from(old, now)).unwrap_err();
+        let error = version(&moved(0, 1), old, &plan, &|_| true, from(old, now)).unwrap_err();
         assert_eq!(error.field, "latest_start", "{error}");
     }
 
     #[test]
     fn what_ends_before_it_could_be_changed_can_still_be_extended_without_a_gap() {
         let (old, plan) = booked(0, 110);
-        let new = version(&asked(500), old, &plan, false, from(old, at(100))).unwrap();
+        let new = version(&asked(500), old, &plan, &|_| true, from(old, at(100))).unwrap();
         assert_eq!(new.active, Some((window(0, 500), at(110))));
     }
 }

@@ -57,17 +57,6 @@ impl RepairPolicy {
     }
 }
 
-/// A reservation of which something cannot be used.
-#[derive(Debug, Clone)]
-struct Stranded {
-    id: ReservationId,
-    /// When its first window begins.
-    starts: Time,
-    /// How often it was changed, refused changes included.
-    changes: usize,
-    off: UnusableParts,
-}
-
 /// When a stranded reservation is moved.
 #[derive(Debug, Clone, Copy)]
 struct RelocationTurn {
@@ -75,6 +64,7 @@ struct RelocationTurn {
     /// The pause after the next refusal.
     pause: Span,
     is_moving: bool,
+    was_tried: bool,
 }
 
 /// The reservations that wait to be moved.
@@ -85,31 +75,41 @@ struct RelocationQueue {
 
 impl RelocationQueue {
     /// Takes over which reservations are stranded, and returns those to move now, at most so many.
-    fn due(&mut self, stranded: Vec<Stranded>, most: usize, now: Now) -> Vec<Stranded> {
-        let is_stranded = |id: &ReservationId| stranded.iter().any(|one| one.id == *id);
-        self.turns.retain(|id, turn| turn.is_moving || is_stranded(id));
+    fn due(
+        &mut self,
+        stranded: &BTreeMap<ReservationId, Time>,
+        most: usize,
+        now: Now,
+    ) -> Vec<ReservationId> {
+        // One that was moved keeps its pause, because equipment may fail again and again.
+        self.turns.retain(|id, turn| {
+            let is_resting = turn.was_tried && now.boot < turn.due;
+            turn.is_moving || is_resting || stranded.contains_key(id)
+        });
         let soon = now.wall.saturating_add(limits::RELOCATION_AHEAD);
         let mut due = Vec::new();
-        for one in stranded {
+        for (id, starts) in stranded {
             let first = now.boot.saturating_add(limits::RELOCATION_PATIENCE);
             let pause = limits::RELOCATION_RETRY;
-            let new = RelocationTurn { due: first, pause, is_moving: false };
-            let turn = self.turns.entry(one.id.clone()).or_insert(new);
-            let is_due = !turn.is_moving && turn.due <= now.boot && one.starts <= soon;
+            let new = RelocationTurn { due: first, pause, is_moving: false, was_tried: false };
+            let turn = self.turns.entry(id.clone()).or_insert(new);
+            let is_due = !turn.is_moving && turn.due <= now.boot && *starts <= soon;
             if is_due && due.len() < most {
                 turn.is_moving = true;
-                due.push(one);
+                due.push(id.clone());
             }
         }
         due
     }
 
-    /// A move has ended. If the reservation is still stranded, it is moved again after a pause.
-    fn ended(&mut self, id: &ReservationId, now: BootTime) {
+    /// A try has ended. If the reservation is stranded after it, it is moved after a pause, which gets longer each time that it
+    /// has not moved.
+    fn ended(&mut self, id: &ReservationId, has_moved: bool, now: BootTime) {
         if let Some(turn) = self.turns.get_mut(id) {
-            turn.is_moving = false;
+            (turn.is_moving, turn.was_tried) = (false, true);
+            let longer = turn.pause.saturating_mul(2).min(limits::RELOCATION_RETRY_MAX);
             turn.due = now.saturating_add(turn.pause);
-            turn.pause = turn.pause.saturating_mul(2).min(limits::RELOCATION_RETRY_MAX);
+            turn.pause = if has_moved { limits::RELOCATION_RETRY } else { longer };
         }
     }
 }
@@ -168,33 +168,48 @@ impl GrcService {
         while !self.handle.is_stopping() {
             tokio::select! {
                 () = tokio::time::sleep(limits::RELOCATION_LOOK.to_std()) => {}
-                Some(Ok(id)) = moves.join_next() => queue.ended(&id, self.handle.now().boot),
+                Some(Ok((id, has_moved))) = moves.join_next() => {
+                    queue.ended(&id, has_moved, self.handle.now().boot);
+                }
             }
             // The core is too busy: it is asked again.
             let Ok(stranded) = self.handle.read(stranded).await else { continue };
             let most = limits::RELOCATIONS_AT_ONCE.saturating_sub(moves.len());
-            for one in queue.due(stranded, most, self.handle.now()) {
-                moves.spawn(self.clone().relocate_stranded(one));
+            for id in queue.due(&stranded, most, self.handle.now()) {
+                moves.spawn(self.clone().relocate_stranded(id));
             }
         }
     }
 
-    async fn relocate_stranded(self, one: Stranded) -> ReservationId {
-        let _followed = traces::follow_reservation(&one.id);
-        let change = format!("repair-{}", one.changes + 1);
-        match self.relocate(one.id.as_str(), &change, &one.off).await {
+    /// Returns whether the reservation has moved.
+    async fn relocate_stranded(self, id: ReservationId) -> (ReservationId, bool) {
+        let _followed = traces::follow_reservation(&id);
+        let wanted = id.clone();
+        let look = move |core: &Coordinator| {
+            let known = core.find(wanted.as_str())?;
+            // Users give ids to changes, too.
+            let mut changes = (known.changes + 1..).map(|number| format!("repair-{number}"));
+            let change = changes.find(|change| core.find_change(&known.id, change).is_none())?;
+            Some((change, core.unusable_of(known)))
+        };
+        let Ok(Some((change, off))) = self.handle.read(look).await else {
+            return (id, false);
+        };
+        match self.relocate(id.as_str(), &change, &off).await {
             Ok(known) => {
                 let outcome = known.change.unwrap_or_default();
+                let has_moved = outcome.state() == v1::ChangeState::Done;
                 let state = outcome.state().as_str_name();
                 let why = outcome.refusal.map(|refusal| refusal.detail).unwrap_or_default();
-                tracing::info!(reservation = %one.id, change, state, why, "moved off unusable equipment");
+                tracing::info!(reservation = %id, change, state, why, "tried to move it off unusable equipment");
+                (id, has_moved)
             }
             Err(status) => {
                 let why = status.message();
-                tracing::warn!(reservation = %one.id, change, why, "not moved off unusable equipment");
+                tracing::warn!(reservation = %id, change, why, "not moved off unusable equipment");
+                (id, false)
             }
         }
-        one.id
     }
 
     /// What of the reservation with this transaction cannot be used, and whether it may be moved at an operator's wish.
@@ -221,14 +236,12 @@ impl GrcService {
     }
 }
 
-/// The reservations that can be moved and of which something cannot be used.
-fn stranded(core: &Coordinator) -> Vec<Stranded> {
+/// The reservations that can be moved and of which something cannot be used, and when their first windows begin.
+fn stranded(core: &Coordinator) -> BTreeMap<ReservationId, Time> {
     let movable = core.unusable().filter(|(known, _)| unchangeable(&known.notes).is_none());
     let free = movable.filter(|(known, _)| !known.is_changing());
-    let one = |(known, off): (&Reservation, UnusableParts)| {
-        let (starts, _) = windows_of(known)?;
-        Some(Stranded { id: known.id.clone(), starts, changes: known.changes, off })
-    };
+    let one =
+        |(known, _): (&Reservation, UnusableParts)| Some((known.id.clone(), windows_of(known)?.0));
     free.filter_map(one).collect()
 }
 
@@ -241,14 +254,13 @@ mod tests {
         Now { wall, boot: BootTime::from_us(second * 1_000_000) }
     }
 
-    fn one(name: &str, starts: i64) -> Stranded {
-        let (id, starts) = (ReservationId::composed(name), at(starts).wall);
-        Stranded { id, starts, changes: 0, off: UnusableParts::new() }
+    fn one(name: &str, starts: i64) -> (ReservationId, Time) {
+        (ReservationId::composed(name), at(starts).wall)
     }
 
-    fn due(queue: &mut RelocationQueue, all: &[Stranded], second: i64) -> Vec<String> {
-        let due = queue.due(all.to_vec(), 2, at(second));
-        due.into_iter().map(|one| one.id.to_string()).collect()
+    fn due(queue: &mut RelocationQueue, all: &[(ReservationId, Time)], second: i64) -> Vec<String> {
+        let due = queue.due(&all.iter().cloned().collect(), 2, at(second));
+        due.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -274,12 +286,20 @@ mod tests {
         let all = ["a", "b", "c"].map(|name| one(name, 0));
         assert!(due(&mut queue, &all, 0).is_empty());
         assert_eq!(due(&mut queue, &all, 10), ["a", "b"]);
-        queue.ended(&ReservationId::composed("a"), at(11).boot);
+        queue.ended(&ReservationId::composed("a"), false, at(11).boot);
         assert_eq!(due(&mut queue, &all, 11), ["c"]);
         assert!(due(&mut queue, &all, 40).is_empty());
         assert_eq!(due(&mut queue, &all, 41), ["a"]);
-        queue.ended(&ReservationId::composed("a"), at(42).boot);
+        queue.ended(&ReservationId::composed("a"), false, at(42).boot);
+        assert!(due(&mut queue, &[], 60).is_empty(), "it is well for a moment");
         assert!(due(&mut queue, &all, 101).is_empty());
         assert_eq!(due(&mut queue, &all, 102), ["a"]);
+        queue.ended(&ReservationId::composed("a"), true, at(103).boot);
+        assert!(due(&mut queue, &[], 300).is_empty());
+        assert!(due(&mut queue, &all[..1], 301).is_empty(), "its pause is forgotten");
+        assert_eq!(due(&mut queue, &all[..1], 311), ["a"]);
+        queue.ended(&ReservationId::composed("a"), true, at(312).boot);
+        assert!(due(&mut queue, &all[..1], 341).is_empty(), "as long as after the first refusal");
+        assert_eq!(due(&mut queue, &all[..1], 342), ["a"]);
     }
 }

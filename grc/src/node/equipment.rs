@@ -89,6 +89,7 @@ impl Follower {
         };
         // All that there is, until it is complete.
         let mut all = Some(Vec::new());
+        let mut entries = 0;
         loop {
             let next = tokio::time::timeout(silence, news.message()).await;
             let what = match next.unwrap_or_else(|_| Err(silent())) {
@@ -98,11 +99,12 @@ impl Follower {
             };
             let taken = match what {
                 Some(What::DataPlane(one)) => match (found(&one), &mut all) {
-                    (Ok(_), Some(all)) if all.len() == limits::EQUIPMENT_FOUND_MAX => {
-                        let text = format!("more of its equipment than {}", all.len());
+                    (Ok(_), Some(_)) if entries >= limits::EQUIPMENT_FOUND_MAX => {
+                        let text = format!("more of its equipment than {entries} entries");
                         return (Status::resource_exhausted(text), false);
                     }
                     (Ok(found), Some(all)) => {
+                        entries += 1 + found.usage.as_ref().map_or(0, |usage| usage.unusable.len());
                         all.push(found);
                         true
                     }

@@ -23,7 +23,8 @@ use std::fmt;
 
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{
-    BootTime, Now, ReservationId, ResourceId, RmName, Span, Time, TransactionId, Window, limits,
+    BootTime, Now, ReservationId, ResourceId, RmName, Segment, Span, Time, TransactionId, Window,
+    limits,
 };
 use serde::{Deserialize, Serialize};
 
@@ -262,7 +263,16 @@ impl Usages {
 }
 
 /// Keeps what an RM tells of one resource, unless it is one more than the RM can have. Returns whether something has changed.
-fn keep(told: &mut ToldByRm, EquipmentFound { resource, usage, .. }: EquipmentFound) -> bool {
+fn keep(told: &mut ToldByRm, EquipmentFound { resource, mut usage, .. }: EquipmentFound) -> bool {
+    if let Some(usage) = usage.as_mut().filter(|usage| !usage.unusable.is_empty()) {
+        // Among all resources of the reservation at this RM.
+        let others = told.iter().filter(|(name, _)| **name != resource);
+        let others: usize = others.map(|(_, usage)| usage.unusable.len()).sum();
+        let left = limits::EQUIPMENT_UNUSABLE_MAX.saturating_sub(others);
+        while usage.unusable.len() > left {
+            usage.unusable.pop_last();
+        }
+    }
     let is_too_many =
         told.len() >= limits::EQUIPMENT_RESOURCES_MAX && !told.contains_key(&resource);
     let before = match &usage {
@@ -346,15 +356,21 @@ impl Coordinator {
     /// The booked reservations of which something cannot be used now, and what that is.
     pub fn unusable(&self) -> impl Iterator<Item = (&Reservation, UnusableParts)> {
         let known = self.usages.unusable.iter().filter_map(|id| self.reservations.get(id));
-        known.filter(|known| is_booked(known)).map(|known| (known, self.unusable_of(&known.id)))
+        let parts = known.map(|known| (known, self.unusable_of(known)));
+        parts.filter(|(_, parts)| !parts.is_empty())
     }
 
-    /// What of a reservation cannot be used now.
+    /// What of a booked reservation cannot be used now. What an RM still has of an older version does not count.
     #[must_use]
-    pub fn unusable_of(&self, id: &ReservationId) -> UnusableParts {
-        let told = self.usages.told.get(id).into_iter().flatten();
-        let parts = told.map(|(rm, told)| {
-            let parts = told.values().flat_map(|usage| &usage.unusable).cloned();
+    pub fn unusable_of(&self, known: &Reservation) -> UnusableParts {
+        let booked = known.candidate.as_ref().filter(|_| is_booked(known));
+        let segments = booked.into_iter().flat_map(|booked| &booked.segments);
+        let told = self.usages.told.get(&known.id);
+        let parts = segments.map(|(rm, segments)| {
+            let told = told.and_then(|told| told.get(rm));
+            let usage = |segment: &Segment| told?.get(&segment.resource);
+            let usages = segments.iter().filter_map(usage);
+            let parts = usages.flat_map(|usage| &usage.unusable).cloned();
             (rm.clone(), parts.collect::<BTreeSet<ResourceId>>())
         });
         parts.filter(|(_, parts)| !parts.is_empty()).collect()
@@ -518,9 +534,8 @@ impl Coordinator {
                 return Err(format!("I24: the times of {id} are not those that are looked at"));
             }
             let is_over = known.is_over() || known.usage.phase == UsagePhase::Over;
-            let is_listed = self.usages.unusable.contains(id);
-            if is_listed != !self.unusable_of(id).is_empty() {
-                return Err(format!("I24: {id} is listed as what cannot be used, or is not"));
+            if !self.usages.unusable.contains(id) && !self.unusable_of(known).is_empty() {
+                return Err(format!("I24: {id} has what cannot be used, and is not listed"));
             }
             if is_over && told.contains_key(id) {
                 return Err(format!("I24: what equipment has of {id}, which is over, is kept"));

@@ -24,6 +24,7 @@ use coalloc_common::{
     TransactionId, UserName, Window, limits,
 };
 
+use super::equipment::Unusable;
 use super::footprint::{Footprint, Steps, pieces};
 use super::inner::InnerAt;
 use super::servers::ServerClaim;
@@ -473,7 +474,7 @@ impl Participant {
             let detail = format!("{resource} has {has} in all, {wanted} were asked for");
             return refuse(Reason::BeyondCapacity, Some(capacity), detail);
         }
-        if let Some(sentence) = self.unusable().get(resource) {
+        if let Some(Unusable { sentence, .. }) = self.unusable().get(resource) {
             let detail = format!("{resource} cannot be used now: {sentence}");
             return refuse(Reason::Equipment, None, detail);
         }

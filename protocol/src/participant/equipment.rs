@@ -40,8 +40,8 @@ use coalloc_common::{
 };
 
 pub use self::want::{
-    Claim, EquipmentKey, EquipmentState, EquipmentTrouble, Observed, Presence, Share, Stage, Want,
-    WantedVersion,
+    Claim, EquipmentKey, EquipmentState, EquipmentTrouble, Observed, Presence, Share, Stage,
+    Unusable, Want, WantedVersion,
 };
 use super::record::ParticipantRecord;
 use super::{Entry, Participant, ParticipantEffect, Phase, Step};
@@ -88,7 +88,7 @@ pub(super) struct Equipment {
     /// The holds whose claims are open.
     open: BTreeMap<TransactionId, OpenClaim>,
     /// What cannot be used now. Lost at a restart, after which the first look says it again.
-    unusable: BTreeMap<ResourceId, String>,
+    unusable: BTreeMap<ResourceId, Unusable>,
     /// When the edges were last compared with the clock.
     looked_at: Option<Now>,
 }
@@ -271,7 +271,7 @@ impl Participant {
                     version: txn.clone(),
                     reference: reference.clone(),
                     trouble,
-                    unusable: self.unusable_of(&key, want),
+                    unusable: self.unusable_of(&key, want, now.wall),
                     since: now.wall,
                 };
                 for version in &want.versions {
@@ -287,17 +287,19 @@ impl Participant {
                 for version in &want.versions {
                     records.extend(self.claim_failed(&version.txn, &trouble, now));
                 }
+                let unusable = self.unusable_of(&key, want, now.wall);
                 let is_booked = want.versions.iter().any(|version| version.is_booked);
                 let blank = is_booked.then(|| EquipmentState {
                     stage: None,
                     version: txn.clone(),
                     reference: String::new(),
                     trouble: None,
-                    unusable: self.unusable_of(&key, want),
+                    unusable: BTreeSet::new(),
                     since: now.wall,
                 });
                 let troubled = |state| EquipmentState {
                     trouble: Some(trouble.to_string()),
+                    unusable,
                     since: now.wall,
                     ..state
                 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::{CoordinatorName, DiskSpace, ResourceId, TransactionId};
 
-use super::equipment::{EquipmentKey, EquipmentTrouble, Want};
+use super::equipment::{EquipmentKey, EquipmentTrouble, Unusable, Want};
 use crate::message::{Answer, HoldOrder, Resolution, Token};
 
 impl ParticipantInput {
@@ -95,9 +95,8 @@ pub enum ParticipantInput {
         /// What is wrong with what it has, as of the last look.
         trouble: Option<String>,
     },
-    /// What of the RM's equipment cannot be used now, by the whole names of servers and the names of resources, each
-    /// with a sentence. It replaces what was said before.
-    Unusable(BTreeMap<ResourceId, String>),
+    /// What of the RM's equipment cannot be used now, by the whole names of servers and the names of resources. It replaces what was said before.
+    Unusable(BTreeMap<ResourceId, Unusable>),
     /// Whether the disk has space to hold anything new (I17).
     Room(DiskSpace),
     /// Time has passed.

@@ -4,6 +4,7 @@ use coalloc_common::servers::Choice;
 use coalloc_common::{Reason, Refusal, Segment, ServiceLevels, UserName, Window};
 use proptest::prelude::*;
 
+use super::equipment::Unusable;
 use super::servers::SiteServers;
 use super::tests::{at, config, grc, synced, txn, window};
 use super::*;
@@ -234,9 +235,12 @@ fn avoiding(order: HoldOrder, avoided: &[usize]) -> HoldOrder {
     HoldOrder { servers: Some(wish), ..order }
 }
 
+fn broken() -> Unusable {
+    Unusable { sentence: "the node is down".to_owned(), goes_on: false }
+}
+
 fn fail(participant: &mut Participant, numbers: &[usize]) {
-    let sentence = |name| (name, "the node is down".to_owned());
-    let unusable = servers(numbers).into_iter().map(sentence).collect();
+    let unusable = servers(numbers).into_iter().map(|name| (name, broken())).collect();
     step(participant, ParticipantInput::Unusable(unusable), at(0));
 }
 
@@ -250,6 +254,8 @@ fn what_cannot_be_used_is_given_to_nobody_and_kept_by_who_has_it() {
     assert_eq!(refusal.reason, Reason::InsufficientCapacity);
     assert!(refusal.detail.ends_with("2 cannot be used now: the node is down"), "{refusal:?}");
     assert_eq!(free(&p, "UserA", day, None), 0);
+    let refusal = refused(&mut p, picking(order("c", 4, day), &[3]));
+    assert_eq!(refusal.reason, Reason::Equipment);
     // Its own counts as long as it has it, and goes first when there is less.
     assert_eq!(free(&p, "UserA", day, Some("a")), 8);
     assert_eq!(free(&p, "UserA", window(600, 1_300), Some("a")), 4, "it has server 1 until 1,200");
@@ -301,11 +307,11 @@ fn a_counted_resource_that_cannot_be_used_is_refused_as_a_whole() {
     };
     hold_at(&mut p, of_b("a", 4, day), at(0));
     commit(&mut p, "a");
-    let unusable = [(ResourceId::composed("B"), "its link is down".to_owned())].into();
+    let unusable = [(ResourceId::composed("B"), broken())].into();
     step(&mut p, ParticipantInput::Unusable(unusable), at(0));
     let refusal = refused(&mut p, of_b("b", 1, day));
     assert_eq!(refusal.reason, Reason::Equipment);
-    assert!(refusal.detail.contains("its link is down"), "{refusal:?}");
+    assert!(refusal.detail.contains("the node is down"), "{refusal:?}");
     let user = UserName::composed("UserA");
     assert_eq!(p.availability(&[day], &user, None, at(0))[0][1], Amount(0));
     assert_eq!(p.availability(&[day], &user, Some(&txn("a")), at(0))[0][1], Amount(4));
@@ -485,6 +491,7 @@ proptest! {
                     });
                     let wanted = usize::try_from(cpus.div_ceil(EACH)).unwrap();
                     let mut idle = idle_by_hand(&p, window, replaces.as_ref());
+                    let all_idle = idle.clone();
                     idle.retain(|number| !avoided.contains(&server(*number)));
                     let idle = idle.len();
                     let user = UserName::composed("UserA");
@@ -515,6 +522,7 @@ proptest! {
                                 prop_assert!(!servers[0].servers.iter().any(is_avoided));
                             }
                             if let Some(picked) = picked {
+                                prop_assert!(picked.iter().all(|one| all_idle.contains(one)));
                                 prop_assert_eq!(&servers[0].servers, &super::server_tests::servers(&picked));
                             }
                             granted.insert(txn.clone(), servers);
@@ -524,8 +532,7 @@ proptest! {
                     }
                 }
                 Act::Unusable(bits) => {
-                    let sentence = |name| (name, "its node is down".to_owned());
-                    let unusable = of_bits(bits).into_iter().map(sentence).collect();
+                    let unusable = of_bits(bits).into_iter().map(|name| (name, broken())).collect();
                     step(&mut p, ParticipantInput::Unusable(unusable), at(1));
                 }
                 Act::Commit(index) => if let Some(txn) = known(index) {

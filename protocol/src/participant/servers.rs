@@ -33,6 +33,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::admission::{ClaimLevel, own_throughout};
+use super::equipment::Unusable;
 use super::footprint::{Footprint, Steps};
 use super::{Entry, Participant, ParticipantRecord};
 use crate::core::ReplayError;
@@ -306,7 +307,7 @@ impl Participant {
         let mut here =
             unusable.filter(|(name, _)| self.servers.site_of(name).as_ref() == Some(site));
         let Some((_, first)) = here.next() else { return String::new() };
-        format!("; {} cannot be used now: {first}", 1 + here.count())
+        format!("; {} cannot be used now: {}", 1 + here.count(), first.sentence)
     }
 
     /// The servers of a site that are partly one's own, and that are idle through a window if one's own counts as
@@ -587,6 +588,13 @@ impl ServerSearch<'_> {
         }
         let mut others = self.chosen_meanwhile(segment);
         for name in &picked {
+            if let Some(Unusable { sentence, .. }) = self.participant.unusable().get(name)
+                && self.participant.is_lost(name, &self.own, segment.window)
+            {
+                let detail = format!("server {name} cannot be used now: {sentence}");
+                let refusal = Refusal::new(Reason::Equipment, detail);
+                return Err(Box::new(self.at(segment, refusal)));
+            }
             let is_new = self.server(name).is_some_and(|server| others.insert(server));
             if !is_new || !self.is_idle(name, segment.window) {
                 return Err(self.taken(site, segment, name, &picked));

@@ -10,8 +10,8 @@
 //!   resource, because it may be in the way.
 //! * What made trouble is tried again after a pause, which doubles. If the equipment cannot be reached, everything
 //!   waits.
-//! * It looks again now and then, and more often after a change: equipment may lose what it has acknowledged, and
-//!   people change it by hand.
+//! * It looks again now and then, and more often after a change, and while something cannot be used: equipment may lose what
+//!   it has acknowledged, and people change it by hand.
 //! * What bears the RM's name and is wanted by nobody is removed after a while. What belongs to others is never touched.
 //!
 //! The reconciler has no state that must survive: after a restart a look shows what is there.
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::planted::{self, Bug};
 use coalloc_common::{BootTime, Now, ResourceId, Span, TransactionId, limits};
 
-use super::{EquipmentKey, EquipmentTrouble, Observed, Participant, Want};
+use super::{EquipmentKey, EquipmentTrouble, Observed, Participant, Unusable, Want};
 use crate::participant::ParticipantInput;
 
 /// What a shell has to do next.
@@ -91,7 +91,7 @@ pub struct Reconciler {
     /// The pauses of keys and of orphans.
     pauses: BTreeMap<EquipmentKey, Pause>,
     /// What cannot be used now, as the last look has shown.
-    unusable: BTreeMap<ResourceId, String>,
+    unusable: BTreeMap<ResourceId, Unusable>,
     /// Does the participant know that?
     is_unusable_told: bool,
     /// The pause of the equipment as a whole.
@@ -361,13 +361,15 @@ impl Reconciler {
             Err(trouble) => return self.not_observed(wanted, &trouble, now),
         };
         (self.is_sure, self.down) = (true, None);
-        let closely = self.closely_until.is_some_and(|until| now < until);
+        // What cannot be used may be back soon, and until it is, reservations are about to move.
+        let is_broken = !observed.unusable.is_empty();
+        let closely = is_broken || self.closely_until.is_some_and(|until| now < until);
         let pause =
             if closely { limits::EQUIPMENT_LOOK_SOON } else { limits::EQUIPMENT_LOOK_EVERY };
         self.look_at = Some(now.saturating_add(pause));
         self.report = EquipmentReport {
             intruders: observed.intruders,
-            unusable: observed.unusable.values().cloned().collect(),
+            unusable: observed.unusable.values().map(|one| one.sentence.clone()).collect(),
             ..EquipmentReport::default()
         };
         let mut told = Vec::new();

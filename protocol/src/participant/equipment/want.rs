@@ -141,8 +141,17 @@ pub struct Observed {
     /// What is there of others and may be in the way: one sentence each. It is reported, and never touched.
     pub intruders: Vec<String>,
     /// What cannot be used now, whether anything is booked of it or not: the whole names of servers, such as nodes
-    /// that are down, and the names of resources, such as links that fail. A sentence for each.
-    pub unusable: BTreeMap<ResourceId, String>,
+    /// that are down, and the names of resources, such as links that fail.
+    pub unusable: BTreeMap<ResourceId, Unusable>,
+}
+
+/// Why something cannot be used now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// What is wrong with it and what to do, in a sentence.
+    pub sentence: String,
+    /// It takes nothing new, but what runs on it now goes on, as on a node that is draining.
+    pub goes_on: bool,
 }
 
 /// What is there of one key.

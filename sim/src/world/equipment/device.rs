@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use coalloc_common::{Reason, Refusal, ResourceId};
 use coalloc_protocol::participant::equipment::reconciler::{Command, CommandOutcome};
 use coalloc_protocol::participant::equipment::{
-    EquipmentKey, EquipmentTrouble, Observed, Presence, Want,
+    EquipmentKey, EquipmentTrouble, Observed, Presence, Unusable, Want,
 };
 
 /// Something that an RM has made at its device.
@@ -92,7 +92,9 @@ impl Device {
             observed.present.insert(key.clone(), presence);
         }
         let unusable = self.unusable.keys();
-        observed.unusable = unusable.map(|name| (name.clone(), format!("{name} is out"))).collect();
+        let reason =
+            |name: &ResourceId| Unusable { sentence: format!("{name} is out"), goes_on: false };
+        observed.unusable = unusable.map(|name| (name.clone(), reason(name))).collect();
         observed.intruders = self.strangers.keys().map(|name| format!("{name} is there")).collect();
         observed
     }
