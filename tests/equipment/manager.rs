@@ -56,7 +56,7 @@ pub(crate) struct Order {
 
 /// What a resource manager says of a booking.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct ShownBooking {
     pub(crate) state: v1::BookingState,
     pub(crate) provision: v1::ProvisionState,
     pub(crate) active: bool,
@@ -259,7 +259,7 @@ impl Manager {
     }
 
     /// What it says of a booking; `None`: there is none, or nobody answers.
-    pub(crate) async fn told(&self, txn: &str) -> Option<Told> {
+    pub(crate) async fn told(&self, txn: &str) -> Option<ShownBooking> {
         let (transaction, coordinator) = (txn.to_owned(), "grc".to_owned());
         let request = v1::GetBookingRequest { transaction, coordinator, ..Default::default() };
         let booking = self.client().get_booking(request).await.ok()?.into_inner().booking?;
@@ -267,7 +267,7 @@ impl Manager {
         let plane = booking.data_plane.into_iter().next().unwrap_or_default();
         let provision = plane.provision_state();
         let v1::DataPlane { active, version_consistent: consistent, handle, trouble, .. } = plane;
-        Some(Told { state, provision, active, consistent, handle, trouble })
+        Some(ShownBooking { state, provision, active, consistent, handle, trouble })
     }
 
     /// The name that the equipment has for a booking.
