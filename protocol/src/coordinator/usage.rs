@@ -319,8 +319,18 @@ impl Coordinator {
         match news {
             EquipmentNews::All { rm, found } => {
                 let has = found.is_some();
-                if self.usages.equipped.insert(rm.clone(), has) != Some(has) {
+                let before = self.usages.equipped.insert(rm.clone(), has);
+                if before != Some(has) {
                     self.usages.stirred.extend(self.usages.begun.iter().cloned());
+                }
+                if before.is_none() {
+                    // What it told before the restart is recorded, and it may have nothing of that any more.
+                    let has_trouble = |id: &&ReservationId| {
+                        let known = self.reservations.get(*id);
+                        known.is_some_and(|known| known.usage.trouble.contains_key(&rm))
+                    };
+                    let troubled = self.usages.edges.keys().filter(has_trouble).cloned();
+                    self.usages.stirred.extend(troubled.collect::<Vec<_>>());
                 }
                 let mut all: BTreeMap<ReservationId, ToldByRm> = BTreeMap::new();
                 for found in found.into_iter().flatten() {

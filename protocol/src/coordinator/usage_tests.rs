@@ -197,6 +197,16 @@ fn what_equipment_has_lost_while_the_process_was_down_is_noticed() {
 }
 
 #[test]
+fn trouble_that_has_gone_while_the_process_was_down_is_not_told_for_ever() {
+    let mut bench = with_equipment();
+    let _ = bench.step(changed("a", has(BOOKED, false, Some("gone"))), at(70));
+    let _ = bench.restart(at(80));
+    assert_eq!(usage(&bench).trouble.len(), 1, "a has told nothing yet");
+    let _ = bench.step(all("a", Some(vec![])), at(90));
+    assert_eq!(usage(&bench), Usage::default());
+}
+
+#[test]
 fn what_happened_while_the_process_was_down_is_recorded_at_its_start() {
     let mut bench = without_equipment();
     let _ = bench.restart(at(END_MS + 10));
