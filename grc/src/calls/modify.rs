@@ -249,8 +249,8 @@ impl GrcService {
     }
 
     /// Moves a reservation off equipment that cannot be used, by a change of this id that wants what the reservation has.
-    /// Sites stay where they are, if there is other equipment for them there; otherwise they may move. Returns the
-    /// reservation with the outcome of the change.
+    /// Sites stay where they are if there is other equipment for them there. Otherwise the sites at RMs in `off` may move, and
+    /// if that does not help, all of them. Returns the reservation with the outcome of the change.
     pub(crate) async fn relocate(
         &self,
         id: &str,

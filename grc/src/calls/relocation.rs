@@ -64,6 +64,7 @@ struct RelocationTurn {
     /// The pause after the next refusal.
     pause: Span,
     is_moving: bool,
+    /// It was tried to move it, so `due` is the end of a pause.
     was_tried: bool,
 }
 
@@ -181,7 +182,7 @@ impl GrcService {
         }
     }
 
-    /// Returns whether the reservation has moved.
+    /// Tries to move a stranded reservation. Returns whether it has moved.
     async fn relocate_stranded(self, id: ReservationId) -> (ReservationId, bool) {
         let _followed = traces::follow_reservation(&id);
         let wanted = id.clone();

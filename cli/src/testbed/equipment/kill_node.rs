@@ -75,7 +75,7 @@ pub(super) async fn tell(
         .ok_or_else(|| Failure::internal(format!("job {job} does not start in its window")))?;
     say(&format!("squeue --job={job}"), &format!("runs on {}", nodes_before.join(", ")));
 
-    // The first node has the job's script, so the job would survive another one's death no more than this one's.
+    // The job's script runs on the first node, which survives: the job is lost because it needs all of its nodes.
     let killed = nodes_before.last().cloned().unwrap_or_default();
     site.cluster.kill_node(&killed);
     let died = Instant::now();
