@@ -324,15 +324,18 @@ async fn what_is_not_ours_is_refused_and_untouched() {
     let outcome = driver.make(&booking, &want("bob", Stage::Claimed, None)).await;
     let Err(EquipmentTrouble::Refused(refusal)) = outcome else { panic!("{outcome:?}") };
     assert!(refusal.detail.contains("bob") && refusal.detail.contains("driver.tc.users"));
-    bench.run(&["ip", "link", "set", "to-b", "down"]);
-    let down = async |part: &str| {
-        let outcome = driver.make(&booking, &want("alice", Stage::Claimed, None)).await;
-        let Err(EquipmentTrouble::Down(sentence)) = outcome else { panic!("{outcome:?}") };
-        assert!(sentence.contains(part), "{sentence}");
+    let attempt = async || driver.make(&booking, &want("alice", Stage::Claimed, None)).await;
+    let unusable = async |part: &str| {
+        let outcome = attempt().await;
+        let Err(EquipmentTrouble::Refused(refusal)) = outcome else { panic!("{outcome:?}") };
+        assert!(refusal.detail.contains(part), "{refusal:?}");
     };
-    down("`ip link set to-b up`").await;
+    bench.run(&["ip", "link", "set", "to-b", "down"]);
+    unusable("`ip link set to-b up`").await;
     bench.run(&["ip", "link", "del", "to-b"]);
-    down("the interface to-b of N0-N1 is not in the network namespace").await;
+    unusable("the interface to-b of N0-N1 is not in the network namespace").await;
     drop(bench);
-    down("driver.tc.netns").await;
+    let outcome = attempt().await;
+    let Err(EquipmentTrouble::Down(sentence)) = outcome else { panic!("{outcome:?}") };
+    assert!(sentence.contains("driver.tc.netns"), "{sentence}");
 }
