@@ -30,8 +30,8 @@ use kit::exit::{self, Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, give_up, health, ledger, modify, picture, plan, quota, repair, reservations,
-    reserve, serve, servers, task, topology, watch, workflow,
+    allocate, certs, give_up, health, ledger, modify, picture, plan, provision, quota, repair,
+    reservations, reserve, serve, servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -61,6 +61,8 @@ enum Command {
     List(reservations::ListArgs),
     Show(reservations::ShowArgs),
     Modify(modify::ModifyArgs),
+    Provision(provision::ProvisionArgs),
+    Deprovision(provision::DeprovisionArgs),
     Release(reservations::ReleaseArgs),
     Quota(quota::QuotaArgs),
     Repair(repair::RepairArgs),
@@ -121,6 +123,8 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::List(args) => reservations::list(args).await,
             Command::Show(args) => reservations::show(args).await,
             Command::Modify(args) => modify::run(args).await,
+            Command::Provision(args) => provision::provision(args).await,
+            Command::Deprovision(args) => provision::deprovision(args).await,
             Command::Release(args) => reservations::release(args).await,
             Command::Quota(args) => quota::run(args).await,
             Command::Repair(args) => repair::run(args).await,

@@ -133,13 +133,15 @@ pub enum Bug {
     ActiveUnheard,
     /// Nobody notices that the window of a reservation is over.
     EndUnnoticed,
+    /// The equipment lets the user in to what the user has not provisioned.
+    UnprovisionedActive,
     /// Not a bug of the protocol: every run with it fails, which shows that the harness reports failures.
     Canary,
 }
 
 impl Bug {
     /// All bugs, the canary last.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 59] = [
         Self::SkippedSync,
         Self::SentWithoutSync,
         Self::ReplayMissesLast,
@@ -197,6 +199,7 @@ impl Bug {
         Self::DoubleClaim,
         Self::ActiveUnheard,
         Self::EndUnnoticed,
+        Self::UnprovisionedActive,
         Self::Canary,
     ];
 
@@ -290,6 +293,9 @@ impl Bug {
                 ("GRC", "calls a reservation active before its equipment has let the user in")
             }
             Self::EndUnnoticed => ("GRC", "does not notice that a window is over"),
+            Self::UnprovisionedActive => {
+                ("RM", "lets the user in to what the user has not provisioned")
+            }
             Self::TombstoneForgotten => {
                 ("RM", "forgets that a transaction has ended while its Hold may be on the way")
             }

@@ -8,7 +8,8 @@ mod cluster;
 use std::time::{Duration, Instant};
 
 use cluster::{Testbed, alone, at, is_asked_for, now, share, version};
-use coalloc_protocol::participant::equipment::{EquipmentTrouble, Stage};
+use coalloc_common::Amount;
+use coalloc_protocol::participant::equipment::{EquipmentTrouble, Stage, WantedVersion};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_booking_is_claimed_granted_used_and_removed() {
@@ -99,6 +100,46 @@ async fn a_change_is_held_beside_the_booking_and_joins_it() {
     assert_eq!((bed.state(&job).as_str(), bed.state(&other) == "RUNNING"), ("RUNNING", false));
     bed.driver.remove(&name).await.unwrap();
     assert_eq!(bed.reservations(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_provisioned_is_reserved_and_of_no_use() {
+    let Some(bed) = Testbed::start("provision") else { return };
+    let (from, to) = (now() - 60, now() + 3_600);
+    let key = alone("one");
+    let provisioned = version("one", true, vec![share(from, to, "n1")]);
+    let unprovisioned = WantedVersion { is_granted: false, ..provisioned.clone() };
+    let active = bed.want(Stage::Active(Amount(1)), vec![provisioned]);
+    let claimed = bed.want(Stage::Claimed, vec![unprovisioned]);
+    let name = bed.driver.make(&key, &claimed).await.unwrap();
+    bed.assert_as_wanted(&key, &claimed).await;
+    let refused = bed.submit("alice", &name, "30").unwrap_err();
+    assert!(refused.contains("Access denied"), "{refused}");
+
+    assert_eq!(bed.driver.make(&key, &active).await.unwrap(), name);
+    let job = bed.submit("alice", &name, "300").unwrap();
+    bed.wait_until_running(&job).await;
+    bed.assert_as_wanted(&key, &active).await;
+
+    // What runs ends, and the nodes stay reserved.
+    assert_eq!(bed.driver.make(&key, &claimed).await.unwrap(), name);
+    assert_ne!(bed.state(&job), "RUNNING");
+    assert_eq!(bed.reservations(), [name.as_str()]);
+    assert!(bed.submit("alice", &name, "30").is_err());
+    bed.assert_as_wanted(&key, &claimed).await;
+
+    // A driver that dies before it has ended the jobs: the next look finds them.
+    bed.driver.make(&key, &active).await.unwrap();
+    let job = bed.submit("alice", &name, "300").unwrap();
+    bed.wait_until_running(&job).await;
+    let update = ["update", &format!("ReservationName={name}"), "Users=root"];
+    bed.cluster.run("scontrol", &update).unwrap();
+    let differs = bed.differs(&key, &claimed).await.unwrap();
+    assert!(differs.contains(&format!("the job {job} runs")), "{differs}");
+    bed.driver.make(&key, &claimed).await.unwrap();
+    assert_ne!(bed.state(&job), "RUNNING");
+    bed.assert_as_wanted(&key, &claimed).await;
+    bed.driver.remove(&name).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

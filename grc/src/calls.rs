@@ -5,7 +5,7 @@
 //! * [`service`]: what all calls share.
 //! * [`reserve`]: a request; [`choice`] of a plan that was shown before; [`alternatives`] to a request that is refused.
 //! * [`servers`]: a search of idle servers; [`allocate`]: a reservation of whole servers.
-//! * [`modify`]: a change of a reservation.
+//! * [`modify`]: a change of a reservation; [`provision`]: the change that lets its user in, or out.
 //! * [`tasks`]: a task, planned on profiles; [`workflows`]: a workflow, planned on profiles and reserved whole.
 //! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
 //! * [`quota`]: how much a user may have reserved, and has.
@@ -19,6 +19,7 @@ mod giving_up;
 pub mod handlers;
 mod modify;
 pub mod parents;
+pub(crate) mod provision;
 mod quota;
 pub mod relocation;
 mod repair;

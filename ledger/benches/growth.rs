@@ -79,6 +79,7 @@ fn inputs(number: u64, now: Now) -> [ParticipantInput; 3] {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     let by = grc();
     [

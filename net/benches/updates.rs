@@ -119,6 +119,7 @@ fn book(rm: &mut Participant, serial: usize, state: &mut u64, now: Now) {
         keeps_old: false,
         one_way: true,
         servers: None,
+        manual_provision: false,
     };
     let _ = rm.step(ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }, now);
 }

@@ -89,6 +89,7 @@ fn order(random: &mut ChaCha8Rng, n: usize, gbps: u64) -> HoldOrder {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

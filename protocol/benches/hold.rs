@@ -98,6 +98,7 @@ fn order(number: u32, segments: Vec<Segment>, replaces: Option<u32>) -> HoldOrde
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

@@ -53,6 +53,7 @@ fn hold(number: u64, servers: u64, window: Window) -> ParticipantInput {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(0) }
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::message::HoldOrder;
 
 /// The version of the protocol that this release speaks. Version 1 is that of releases that do not say so.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Something that a receiver must know to carry out a message as its sender means it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,14 @@ pub enum Capability {
     KeepsOld,
     /// Holds that say which servers to take.
     Servers,
+    /// Bookings that their users may not use yet.
+    ManualProvision,
 }
 
 impl Capability {
     /// All that this release knows.
-    pub const ALL: [Self; 4] = [Self::OneWay, Self::Replaces, Self::KeepsOld, Self::Servers];
+    pub const ALL: [Self; 5] =
+        [Self::OneWay, Self::Replaces, Self::KeepsOld, Self::Servers, Self::ManualProvision];
     /// What a release knows that does not say what it knows.
     pub const BASELINE: [Self; 4] = [Self::OneWay, Self::Replaces, Self::KeepsOld, Self::Servers];
 
@@ -48,6 +51,7 @@ impl Capability {
             Self::Replaces => "replaces",
             Self::KeepsOld => "keeps-old",
             Self::Servers => "servers",
+            Self::ManualProvision => "manual-provision",
         }
     }
 
@@ -59,6 +63,7 @@ impl Capability {
             Self::Replaces => "holds that replace a booking",
             Self::KeepsOld => "holds that keep the rest of the booking that they replace",
             Self::Servers => "wishes for certain servers",
+            Self::ManualProvision => "bookings that their users may not use yet",
         }
     }
 
@@ -78,6 +83,7 @@ impl HoldOrder {
             (self.replaces.is_some(), Capability::Replaces),
             (self.keeps_old, Capability::KeepsOld),
             (self.servers.is_some(), Capability::Servers),
+            (self.manual_provision, Capability::ManualProvision),
         ];
         all.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, needed)| needed).collect()
     }
@@ -134,6 +140,7 @@ mod tests {
             keeps_old: false,
             one_way: false,
             servers: None,
+            manual_provision: false,
         }
     }
 
@@ -154,6 +161,8 @@ mod tests {
         let old = Some(TransactionId::composed("grc-t-1/1"));
         let change = HoldOrder { replaces: old, keeps_old: true, ..order() };
         assert_eq!(change.needs(), [Capability::Replaces, Capability::KeepsOld].into());
+        let unprovisioned = HoldOrder { manual_provision: true, ..order() };
+        assert_eq!(unprovisioned.needs(), [Capability::ManualProvision].into());
     }
 
     #[test]

@@ -41,6 +41,10 @@ pub struct HoldOrder {
     /// Which servers to take at by-server sites; `None`: whichever the RM finds first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub servers: Option<ServerWish>,
+    /// Once booked, it is certain at the equipment, but the user may not use it. A later version without this lets the user
+    /// in.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub manual_provision: bool,
 }
 
 /// Which servers a hold wants at by-server sites.

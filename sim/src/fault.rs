@@ -36,10 +36,11 @@ use crate::world::{Trace, World};
 /// ledgers that are made anew, and meddlers. Version 5 has by-server sites. Version 6 has
 /// workflows. Version 7 has identities, and rogues with a stolen key. Version 8
 /// has RMs that forget, snapshots that are cut off, and more configurations that change. Version 9 has RMs with
-/// equipment in every third world. Version 10 has RMs that tell of it, and records of usage. An entry of the [`corpus`]
+/// equipment in every third world. Version 10 has RMs that tell of it, and records of usage. Version 11 has devices of which parts cannot be used. Version 12
+/// has reservations that are not provisioned. An entry of the [`corpus`]
 /// stays under the version that found it, because its seed means another world under any other version. So raising the
 /// version ends the replay of all entries before it.
-pub const GENERATOR: u32 = 11;
+pub const GENERATOR: u32 = 12;
 
 /// What kind of world a seed makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

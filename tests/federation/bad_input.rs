@@ -113,6 +113,7 @@ async fn an_rm_takes_messages_of_its_coordinators_only() {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
         oldest_open: 0,
         ..Default::default()
     };

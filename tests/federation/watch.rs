@@ -237,6 +237,7 @@ fn big_ledger(federation: &Federation) {
             keeps_old: false,
             one_way: false,
             servers: None,
+            manual_provision: false,
         };
         let refusal = Refusal::new(Reason::InsufficientCapacity, "x".repeat(300));
         ParticipantRecord::Refused { order, whole: None, refusal, at }

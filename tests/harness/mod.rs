@@ -378,5 +378,6 @@ pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::C
         latest_start: None,
         duration: Some(coalloc_proto::Duration { seconds: duration_s, nanos: 0 }),
         user: "UserA".to_owned(),
+        manual_provision: None,
     }
 }

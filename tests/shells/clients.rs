@@ -57,6 +57,7 @@ pub(crate) fn wanted(cpus: u64, mbps: u64, slot: u64) -> v1::CoAllocationRequest
         latest_start: None,
         duration: Some(coalloc_proto::Duration { seconds: SLOT, nanos: 0 }),
         user: "user".to_owned(),
+        manual_provision: None,
     }
 }
 

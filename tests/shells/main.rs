@@ -23,6 +23,7 @@ mod federation;
 mod identities;
 mod machine;
 mod profiles;
+mod provision;
 mod relocation;
 mod rogue;
 mod run;

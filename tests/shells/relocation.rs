@@ -23,7 +23,7 @@ use crate::trace::Trace;
 
 const SITES: [&str; 2] = ["crm-A", "crm-B"];
 /// When the window of the reservation begins and how long it is, in seconds after the start of the simulation.
-const START_S: i64 = 60;
+pub(crate) const START_S: i64 = 60;
 const LENGTH_S: i64 = 900;
 /// The longest that a move takes: the RM looks every 30 s, the coordinator waits 10 s, and tries again after 30 s.
 const MOVE_MAX: Duration = Duration::from_secs(90);
@@ -39,7 +39,7 @@ struct Equipment {
 
 /// The equipment of a site, which the test breaks and mends.
 #[derive(Debug, Clone, Default)]
-struct SharedEquipment(Arc<Mutex<Equipment>>);
+pub(crate) struct SharedEquipment(Arc<Mutex<Equipment>>);
 
 impl SharedEquipment {
     fn with<T>(&self, use_it: impl FnOnce(&mut Equipment) -> T) -> T {
@@ -52,7 +52,7 @@ impl SharedEquipment {
     }
 
     /// The servers that the user may use now.
-    fn in_use(&self, now_us: i64) -> Vec<String> {
+    pub(crate) fn in_use(&self, now_us: i64) -> Vec<String> {
         self.with(|equipment| {
             let active =
                 equipment.things.values().filter(|want| matches!(want.stage, Stage::Active(_)));
@@ -142,8 +142,10 @@ fn configs(repair: &str) -> (GrcConfig, BTreeMap<&'static str, RmConfig>) {
 }
 
 /// Runs a story with the federation, the equipment of both sites, and this policy.
-fn tell<F>(repair: &str, story: impl FnOnce(BTreeMap<&'static str, SharedEquipment>) -> F)
-where
+pub(crate) fn tell<F>(
+    repair: &str,
+    story: impl FnOnce(BTreeMap<&'static str, SharedEquipment>) -> F,
+) where
     F: Future<Output = turmoil::Result> + 'static,
 {
     let trace = Trace::default();
@@ -194,18 +196,18 @@ where
     sim.run().unwrap_or_else(|error| panic!("{error}\n{}", trace.lines().join("\n")));
 }
 
-fn now_us() -> i64 {
+pub(crate) fn now_us() -> i64 {
     EPOCH_US + i64::try_from(turmoil::sim_elapsed().unwrap_or_default().as_micros()).unwrap()
 }
 
-async fn shown() -> v1::Reservation {
+pub(crate) async fn shown() -> v1::Reservation {
     let mut client = Protection::PlainText.coordinator(Party::User);
     let answer = client.get(v1::GetRequest { id: "mine".to_owned() }).await.unwrap();
     answer.into_inner().reservation.unwrap()
 }
 
 /// Waits until this is true of the reservation. The time is simulated.
-async fn until(what: &str, is_so: impl Fn(&v1::Reservation) -> bool) -> v1::Reservation {
+pub(crate) async fn until(what: &str, is_so: impl Fn(&v1::Reservation) -> bool) -> v1::Reservation {
     let end = tokio::time::Instant::now() + MOVE_MAX;
     loop {
         let reservation = shown().await;
@@ -219,6 +221,11 @@ async fn until(what: &str, is_so: impl Fn(&v1::Reservation) -> bool) -> v1::Rese
 
 /// Reserves 4 CPUs anywhere, which is two servers. Returns the site.
 async fn reserve() -> &'static str {
+    site_of(&reserve_with(None).await)
+}
+
+/// The same, as the reservation.
+pub(crate) async fn reserve_with(manual_provision: Option<bool>) -> v1::Reservation {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let site = v1::SiteRequest { name: "x".to_owned(), cpus: 4, ..Default::default() };
     let seconds = EPOCH_US / 1_000_000 + START_S;
@@ -227,6 +234,7 @@ async fn reserve() -> &'static str {
         earliest_start: Some(Timestamp { seconds, nanos: 0 }),
         duration: Some(coalloc_proto::Duration { seconds: LENGTH_S, nanos: 0 }),
         user: "user".to_owned(),
+        manual_provision,
         ..Default::default()
     };
     let wire = v1::ReserveRequest {
@@ -237,15 +245,15 @@ async fn reserve() -> &'static str {
     let mut client = Protection::PlainText.coordinator(Party::User);
     let answer = client.reserve(wire).await.unwrap().into_inner().reservation.unwrap();
     assert_eq!(answer.state(), v1::ReservationState::Confirmed);
-    site_of(&answer)
+    answer
 }
 
-fn site_of(reservation: &v1::Reservation) -> &'static str {
+pub(crate) fn site_of(reservation: &v1::Reservation) -> &'static str {
     let plan = reservation.plan.as_ref().unwrap();
     if plan.placements[0].at == "A" { "crm-A" } else { "crm-B" }
 }
 
-fn is_active(reservation: &v1::Reservation) -> bool {
+pub(crate) fn is_active(reservation: &v1::Reservation) -> bool {
     reservation.state() == v1::ReservationState::Active
 }
 

@@ -216,6 +216,8 @@ impl ModifyArgs {
             Failure::bad_input(text)
         };
         let mut request = old.request.clone().ok_or_else(unknown)?;
+        // It stays as it is, also if somebody provisions the reservation meanwhile.
+        request.manual_provision = None;
         let plan = old.plan.as_ref().ok_or_else(|| {
             let (id, state) = (&self.id, text::state(old.state()));
             Failure::new(Exit::Refused, format!("{id} is {state}: there is nothing to change"))
@@ -385,6 +387,7 @@ mod tests {
             latest_start: Some(time_to_wire(Time::from_us(9_000_000_000))),
             duration: Some(span_to_wire(Span::from_secs(3_600))),
             user: "alice".to_owned(),
+            manual_provision: None,
         };
         let at = |s: i64| Some(time_to_wire(Time::from_us(s * 1_000_000)));
         let window = Some(v1::Window { start: at(7_200), end: at(10_800) });

@@ -16,7 +16,7 @@ use super::plan::{Claim, Command, Plan, arguments, joined, plan};
 use super::programs::{Deadline, Failure, Output};
 use super::text::{self, Job, Reservation};
 use super::view::{
-    View, Wanted, base, compare, foreign_jobs, foreign_reservations, own_of, unusable,
+    View, Wanted, base, compare, displaced, foreign_jobs, foreign_reservations, own_of, unusable,
     unusable_servers,
 };
 
@@ -167,8 +167,9 @@ struct Call<'a> {
 impl Call<'_> {
     async fn make(&self) -> Result<String, EquipmentTrouble> {
         let name = self.wanted.name.clone();
-        let (plan, own) = self.plan().await?;
+        let (plan, _) = self.plan().await?;
         if plan.is_empty() {
+            self.end_displaced_jobs().await?;
             return Ok(name);
         }
         // What is booked already is reserved even on a node that is down: it may come back in time.
@@ -201,7 +202,7 @@ impl Call<'_> {
                 complaint = output.complaint;
             }
         }
-        self.end_displaced_jobs(&own).await.map_err(lost)?;
+        self.end_displaced_jobs().await.map_err(lost)?;
         let (rest, own) = self.plan().await.map_err(lost)?;
         match rest.difference(&own) {
             None => Ok(name),
@@ -296,22 +297,11 @@ impl Call<'_> {
         }
     }
 
-    /// Ends jobs of this booking that run on nodes which the booking has no longer.
-    async fn end_displaced_jobs(&self, before: &[Reservation]) -> Result<(), EquipmentTrouble> {
-        let granted = self.wanted.pieces.iter().filter(|piece| piece.is_granted);
-        let kept: Nodes = granted
-            .filter(|piece| piece.start <= self.now)
-            .flat_map(|piece| piece.nodes.iter().cloned())
-            .collect();
-        let is_smaller = |one: &Reservation| !one.piece.nodes.is_subset(&kept);
-        if !before.iter().any(|one| one.is_active && is_smaller(one)) {
-            return Ok(());
-        }
+    /// Ends jobs of this booking on nodes that its user may not use.
+    async fn end_displaced_jobs(&self) -> Result<(), EquipmentTrouble> {
         let jobs = self.driver.jobs(self.deadline).await?;
-        let displaced = jobs.iter().filter(|job| {
-            base(&job.reservation) == self.wanted.name && !job.nodes.is_subset(&kept)
-        });
-        self.driver.cancel(&displaced.collect::<Vec<_>>(), self.deadline).await
+        let displaced: Vec<&Job> = displaced(&jobs, self.wanted, self.now).collect();
+        self.driver.cancel(&displaced, self.deadline).await
     }
 }
 

@@ -8,7 +8,7 @@
 //! 2. The rest is cut in the same way.
 //!
 //! So the piece in which jobs run keeps its end when others join later, and a booking with one window is one piece.
-//! What is booked and what is only held are cut apart, because a user may use the one and not the other.
+//! What the user may use, and what is only held or not provisioned yet, are cut apart.
 //!
 //! Slurm counts in whole seconds. Starts and ends are rounded down alike, so bookings that touch each other do so at
 //! the cluster too.
@@ -50,17 +50,17 @@ impl Piece {
 /// The pieces of what is wanted from now on: those that the user may use first, then by their starts. What has begun
 /// starts in this second.
 pub(super) fn pieces(want: &Want, now: Time) -> Vec<Piece> {
-    let (mut booked, mut held) = (Area::default(), Area::default());
+    let (mut granted, mut kept) = (Area::default(), Area::default());
     for version in &want.versions {
-        let area = if version.is_booked { &mut booked } else { &mut held };
+        let area = if version.is_granted { &mut granted } else { &mut kept };
         for share in &version.shares {
             let nodes = share.servers.iter().map(|server| Naming::of_server(server).to_owned());
             let start = whole(share.window.start().max(now));
             area.add(start, whole(share.window.end()), &nodes.collect());
         }
     }
-    held.subtract(&booked);
-    booked.into_pieces(true).into_iter().chain(held.into_pieces(false)).collect()
+    kept.subtract(&granted);
+    granted.into_pieces(true).into_iter().chain(kept.into_pieces(false)).collect()
 }
 
 /// The pieces of what `wanted` takes and none of `own` has, after now.

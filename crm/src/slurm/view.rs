@@ -69,6 +69,11 @@ pub(super) fn compare(
             Err(_) => None,
             Ok(user) => plan(&wanted.name, user, &wanted.pieces, &own, now).difference(&own),
         };
+        let differs = differs.or_else(|| {
+            let job = displaced(&view.jobs, wanted, now).next()?;
+            let (id, nodes) = (&job.id, joined(&job.nodes));
+            Some(format!("the job {id} runs on {nodes}, which its user may not use"))
+        });
         let nodes = wanted.pieces.iter().flat_map(|piece| &piece.nodes).cloned().collect();
         let trouble = user.err().cloned().or_else(|| unusable(&nodes, &view.nodes));
         let reference = wanted.name.clone();
@@ -82,6 +87,18 @@ pub(super) fn compare(
     let pieces: Vec<&Piece> = wanted.values().flat_map(|one| &one.pieces).collect();
     observed.intruders = intruders(view, &pieces, naming, now);
     observed
+}
+
+/// The jobs of a booking on nodes that its user may not use now.
+pub(super) fn displaced<'a>(
+    jobs: &'a [Job],
+    wanted: &'a Wanted,
+    now: Time,
+) -> impl Iterator<Item = &'a Job> {
+    let granted = wanted.pieces.iter().filter(move |piece| piece.is_granted && piece.start <= now);
+    let usable: Nodes = granted.flat_map(|piece| piece.nodes.iter().cloned()).collect();
+    let own = jobs.iter().filter(|job| base(&job.reservation) == wanted.name);
+    own.filter(move |job| !job.nodes.is_subset(&usable))
 }
 
 /// What is there of others on nodes that are wanted: reservations through the same time, and jobs now.

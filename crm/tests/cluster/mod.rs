@@ -217,7 +217,7 @@ fn transaction(name: &str) -> TransactionId {
 }
 
 pub(crate) fn version(name: &str, is_booked: bool, shares: Vec<Share>) -> WantedVersion {
-    WantedVersion { txn: transaction(name), is_booked, shares }
+    WantedVersion { txn: transaction(name), is_booked, is_granted: is_booked, shares }
 }
 
 pub(crate) fn alone(name: &str) -> EquipmentKey {

@@ -16,6 +16,7 @@ use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput};
 use coalloc_protocol::message::{Decision, Resolution};
 use tonic::{Request, Response, Status};
 
+use super::provision::ProvisionCall;
 use super::service::{CallSubject, GrcService, patient};
 use super::{alternatives, giving_up};
 use crate::admission;
@@ -89,6 +90,28 @@ impl CoordinatorRpc for GrcService {
             None => about.still(self.still(&id).await)?,
         };
         Ok(Response::new(v1::ModifyResponse { reservation: Some(reservation) }))
+    }
+
+    async fn provision(
+        &self,
+        request: Request<v1::ProvisionRequest>,
+    ) -> Result<Response<v1::ProvisionResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let v1::ProvisionRequest { id, change_id: change, user } = request.into_inner();
+        let call = ProvisionCall { id, change, user, is_provisioned: true };
+        let reservation = Some(self.provisioned(&caller, call).await?);
+        Ok(Response::new(v1::ProvisionResponse { reservation }))
+    }
+
+    async fn deprovision(
+        &self,
+        request: Request<v1::DeprovisionRequest>,
+    ) -> Result<Response<v1::DeprovisionResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let v1::DeprovisionRequest { id, change_id: change, user } = request.into_inner();
+        let call = ProvisionCall { id, change, user, is_provisioned: false };
+        let reservation = Some(self.provisioned(&caller, call).await?);
+        Ok(Response::new(v1::DeprovisionResponse { reservation }))
     }
 
     async fn watch(
@@ -368,6 +391,24 @@ fn for_users(rm: &mut v1::ResourceManagerStatus) {
     }
     if !rm.problem.is_empty() {
         "it cannot be used now".clone_into(&mut rm.problem);
+    }
+}
+
+impl GrcService {
+    /// A Provision or Deprovision of this caller.
+    async fn provisioned(
+        &self,
+        caller: &Caller,
+        call: ProvisionCall,
+    ) -> Result<v1::Reservation, Status> {
+        let (service, id) = (self.for_caller(caller), call.id.clone());
+        self.check_sees(caller, "reservation", &id).await?;
+        caller.check_acts_for("user", &call.user)?;
+        let about = CallSubject("reservation", &id);
+        match patient(about, async move { service.provision_whole(call).await }).await? {
+            Some(reservation) => Ok(reservation),
+            None => about.still(self.still(&id).await),
+        }
     }
 }
 

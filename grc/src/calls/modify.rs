@@ -43,7 +43,7 @@ use crate::views::workflow;
 
 /// The current booking of a reservation that is to be changed.
 #[derive(Debug, Clone)]
-struct CurrentBooking {
+pub(crate) struct CurrentBooking {
     id: ReservationId,
     user: UserName,
     transaction: Option<TransactionId>,
@@ -53,9 +53,19 @@ struct CurrentBooking {
     request: Option<v1::CoAllocationRequest>,
     /// The planning options with which it was planned.
     options: v1::PlanOptions,
+    /// Its user may not use it yet.
+    manual_provision: bool,
 }
 
 impl CurrentBooking {
+    pub(crate) const fn id(&self) -> &ReservationId {
+        &self.id
+    }
+
+    pub(crate) const fn user(&self) -> &UserName {
+        &self.user
+    }
+
     fn of(reservation: &Reservation) -> Self {
         let candidate = reservation.candidate.as_ref();
         Self {
@@ -66,6 +76,7 @@ impl CurrentBooking {
             plan: view::plan(candidate),
             request: view::request(&reservation.notes),
             options: view::options(&reservation.notes).unwrap_or_default(),
+            manual_provision: candidate.is_some_and(|candidate| candidate.manual_provision),
         }
     }
 
@@ -264,6 +275,7 @@ impl GrcService {
             return Err(status::precondition("no_request", id, text));
         };
         request.user = standing.user.to_string();
+        request.manual_provision = None;
         request.earliest_start = Some(time_to_wire(window.start()));
         request.latest_start = None;
         request.duration = Some(span_to_wire(window.length()));
@@ -279,7 +291,7 @@ impl GrcService {
     }
 
     /// The current booking under an id, which is the reservation's or its request's.
-    async fn standing(&self, id: &str) -> Result<CurrentBooking, Status> {
+    pub(crate) async fn standing(&self, id: &str) -> Result<CurrentBooking, Status> {
         let wanted = id.to_owned();
         let look = move |coordinator: &Coordinator| {
             let found = coordinator.find(&wanted);
@@ -453,7 +465,15 @@ impl JobPlanner for ChangePlanner<'_> {
             }
         }
         let options = current.options(wire.options.as_ref());
-        let notes = view::notes(&unreachable, wire.request.as_ref(), Some(&options));
+        let asked = wire.request.as_ref().and_then(|request| request.manual_provision);
+        let manual_provision = asked.unwrap_or(current.manual_provision);
+        let provisioned = |candidate| Candidate { manual_provision, ..candidate };
+        let outcome = outcome.map(|all| all.into_iter().map(provisioned).collect());
+        let request = wire.request.clone().map(|request| v1::CoAllocationRequest {
+            manual_provision: asked.or(manual_provision.then_some(true)),
+            ..request
+        });
+        let notes = view::notes(&unreachable, request.as_ref(), Some(&options));
         Ok(Planned { outcome, replans: None, notes })
     }
 }

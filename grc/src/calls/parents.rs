@@ -31,7 +31,9 @@ use coalloc_proto::v1;
 use coalloc_proto::v1::resource_manager_server::ResourceManager;
 use coalloc_protocol::capability::Capability;
 use coalloc_protocol::conversation::{ParentReply, PlanJob, Planned};
-use coalloc_protocol::coordinator::{Coordinator, CoordinatorInput, MessageKind, ParentInput};
+use coalloc_protocol::coordinator::{
+    Candidate, Coordinator, CoordinatorInput, MessageKind, ParentInput,
+};
 use coalloc_protocol::message::{Answer, HoldOrder};
 use tonic::{Request, Response, Status};
 
@@ -105,7 +107,9 @@ struct HoldPlanner<'a> {
 impl JobPlanner for HoldPlanner<'_> {
     async fn plan(&mut self, job: &PlanJob) -> Result<Planned, Status> {
         let planned = self.service.plan(self.order, &job.refusals).await?;
-        Ok(planned.map(|candidate| vec![candidate]).into())
+        let manual_provision = self.order.manual_provision;
+        let provisioned = |candidate| vec![Candidate { manual_provision, ..candidate }];
+        Ok(planned.map(provisioned).into())
     }
 }
 

@@ -259,7 +259,10 @@ impl JobPlanner for RequestPlanner<'_> {
         self.fresh = tried.fresh;
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let notes = view::notes(&tried.unreachable, request, options);
-        Ok(Planned { outcome: tried.outcome, replans: None, notes })
+        let manual_provision = request.is_some_and(v1::CoAllocationRequest::manual_provision);
+        let provisioned = |candidate| Candidate { manual_provision, ..candidate };
+        let outcome = tried.outcome.map(|all| all.into_iter().map(provisioned).collect());
+        Ok(Planned { outcome, replans: None, notes })
     }
 
     /// A search that backtracks takes another choice next, so it needs no backoff; a chosen plan stays the same.

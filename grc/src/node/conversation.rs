@@ -166,6 +166,7 @@ fn unsupported(snapshot: &Snapshot, job: &PlanJob, candidate: &Candidate) -> Opt
         let all = [
             (candidate.one_way, Capability::OneWay),
             (candidate.servers.contains_key(rm), Capability::Servers),
+            (candidate.manual_provision, Capability::ManualProvision),
             (is_change, Capability::Replaces),
             (is_change, Capability::KeepsOld),
         ];

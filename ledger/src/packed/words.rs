@@ -39,4 +39,5 @@ pub(super) static WORDS: &[&str] = &[
     "chain", "stage", "active", "trouble", "equipment",
     "usage_changed", "usage", "ahead", "over",
     "unusable", "avoided",
+    "manual_provision",
 ];

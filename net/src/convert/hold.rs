@@ -54,6 +54,7 @@ pub fn hold_from_wire(wire: &v1::HoldRequest) -> Result<HoldOrder, InvalidField>
         keeps_old: wire.keeps_old,
         one_way: wire.one_way,
         servers: wish_from_wire("servers", wire.servers.as_ref())?,
+        manual_provision: wire.manual_provision,
     })
 }
 
@@ -79,6 +80,7 @@ pub fn hold_to_wire(
         servers: order.servers.as_ref().map(wish_to_wire),
         oldest_open,
         coordinator_epoch,
+        manual_provision: order.manual_provision,
     }
 }
 

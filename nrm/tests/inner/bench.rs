@@ -87,6 +87,7 @@ pub(crate) fn order(n: usize, segments: &[(&str, u64, Window)]) -> HoldOrder {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

@@ -449,6 +449,7 @@ fn what_subscribers_are_told_of_a_path_is_what_a_query_of_that_instant_answers()
                 keeps_old: false,
                 one_way: true,
                 servers: None,
+                manual_provision: false,
             };
             ParticipantInput::Hold { order, oldest_open: 0, token: Token::new(1) }
         };

@@ -68,6 +68,7 @@ const IDENTIFIED: Parties = Parties::of(&[Identified]);
 /// The rows, sorted by the path of the method.
 pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Allocate", USERS),
+    ("/coalloc.v1.Coordinator/Deprovision", USERS),
     ("/coalloc.v1.Coordinator/DescribeFederation", IDENTIFIED),
     ("/coalloc.v1.Coordinator/Get", READERS),
     ("/coalloc.v1.Coordinator/GetDataPlane", READERS),
@@ -78,6 +79,7 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Modify", USERS),
     ("/coalloc.v1.Coordinator/Plan", USERS),
     ("/coalloc.v1.Coordinator/PlanTask", USERS),
+    ("/coalloc.v1.Coordinator/Provision", USERS),
     ("/coalloc.v1.Coordinator/ReadPicture", STAFF),
     ("/coalloc.v1.Coordinator/Release", USERS),
     ("/coalloc.v1.Coordinator/Repair", OPERATORS),

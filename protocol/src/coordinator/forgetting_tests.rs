@@ -157,6 +157,7 @@ fn what_a_parent_has_done_with_is_forgotten_and_stays_refused() {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     let hold = |bench: &mut Bench, id: &str, number: u64, now: Now| {
         let (txn, by, token) = (txn(id), top.clone(), Token::new(OTHER));

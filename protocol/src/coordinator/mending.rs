@@ -103,8 +103,8 @@ impl Mending {
             segments.entry(rm.clone()).or_default();
         }
         let (details, servers) = (version.details.clone(), version.servers.clone());
-        let kinds = version.kinds.clone();
-        Candidate { segments, details, servers, kinds, ..Candidate::default() }
+        let (kinds, manual_provision) = (version.kinds.clone(), version.manual_provision);
+        Candidate { segments, details, servers, kinds, manual_provision, ..Candidate::default() }
     }
 
     /// What is booked when the attempt is. A part that an RM has lost still counts, so that the difference is

@@ -48,6 +48,7 @@ fn order(id: &str) -> HoldOrder {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Candidate {
     /// they acknowledge it. An RM with segments takes part all the same.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<RmName>,
+    /// The user may not use what is booked before a later version says so.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub manual_provision: bool,
 }
 
 /// The servers that a transaction has at each RM, as the RMs have answered to Hold.

@@ -101,6 +101,8 @@ pub(super) struct Transaction {
     pub(super) one_by_one: bool,
     /// One-way reservation: a yes to Hold is already a booking, so the decision needs no Commit.
     pub(super) one_way: bool,
+    /// The user may not use what it books.
+    manual_provision: bool,
     /// The next candidate is being tried, or the reservation is concluded: nothing waits for this transaction.
     left_behind: bool,
     /// The promise made to the parent.
@@ -148,6 +150,7 @@ impl Transaction {
             parties: candidate.segments.iter().map(|(rm, s)| (rm.clone(), party(rm, s))).collect(),
             one_by_one: !order.is_empty(),
             one_way: candidate.one_way,
+            manual_provision: candidate.manual_provision,
             left_behind: false,
             promise: None,
             alarm: None,
@@ -365,6 +368,7 @@ impl Coordinator {
                     keeps_old: party.old.is_some(),
                     one_way: txn.one_way,
                     servers: party.wish.clone(),
+                    manual_provision: txn.manual_provision,
                 }),
                 (TransactionGoal::Commit, _) => Message::Commit,
                 (TransactionGoal::Release, _) => Message::Release,

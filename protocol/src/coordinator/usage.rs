@@ -6,7 +6,8 @@
 //!    '------------------------- its equipment fails -----------------'
 //! ```
 //!
-//! Where resource managers have no equipment, this follows from the clock alone. Where they have, they tell what became of
+//! What its user has not provisioned yet ([`Candidate::manual_provision`]) stays ahead. Where resource managers have no
+//! equipment, the rest follows from the clock alone. Where they have, they tell what became of
 //! it ([`EquipmentNews`]), and what is wrong there is part of the usage. Each change is a record
 //! ([`CoordinatorRecord::UsageChanged`]), so those who watch the reservation are told, and a listing knows it without
 //! asking anybody. What resource managers have told is not recorded; after a restart they tell it again.
@@ -309,7 +310,9 @@ impl Reservation {
     /// Is it in use?
     #[must_use]
     pub fn is_active(&self) -> bool {
-        is_booked(self) && self.usage.phase == UsagePhase::Active
+        // What was active until it was deprovisioned is not, even before that is recorded.
+        let is_provisioned = self.candidate.as_ref().is_none_or(|booked| !booked.manual_provision);
+        is_booked(self) && is_provisioned && self.usage.phase == UsagePhase::Active
     }
 }
 
@@ -460,7 +463,7 @@ impl Coordinator {
         if is_over || known.usage.phase == UsagePhase::Over {
             return Some(Usage { phase: UsagePhase::Over, trouble: BTreeMap::new() });
         }
-        let phase = if start > now {
+        let phase = if start > now || booked.manual_provision {
             UsagePhase::Ahead
         } else if booked.segments.keys().any(|rm| !self.usages.equipped.contains_key(rm)) {
             // As long as an RM has told nothing, nothing changes.

@@ -13,6 +13,9 @@
 //! ended, or over -> nothing
 //! ```
 //!
+//! A version that is booked with [`manual_provision`](crate::message::HoldOrder::manual_provision) stays Claimed, also in its
+//! window, until it is replaced by one without.
+//!
 //! * **A Hold is answered after its claim.** The hold is recorded first (D2). The answer waits until the equipment has
 //!   the claim, which is a record of its own ([`ParticipantRecord::Claimed`]). What the equipment refuses is refused
 //!   for good ([`ParticipantRecord::ClaimRefused`]). A repeated Hold joins those that wait.
@@ -207,10 +210,13 @@ impl Participant {
                     versions: Vec::new(),
                     reference,
                 });
-                if is_booked {
+                let is_granted =
+                    is_booked && (!order.manual_provision || planted::is(Bug::UnprovisionedActive));
+                if is_granted {
                     want.stage = granted(&shares, now);
                 }
-                want.versions.push(WantedVersion { txn: txn.clone(), is_booked, shares });
+                let txn = txn.clone();
+                want.versions.push(WantedVersion { txn, is_booked, is_granted, shares });
             }
         }
         wanted

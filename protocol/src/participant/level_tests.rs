@@ -64,6 +64,7 @@ fn order(by: &str, number: usize, user: &str, amount: u64, window: Window) -> Ho
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

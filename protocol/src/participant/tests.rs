@@ -46,6 +46,7 @@ pub(super) fn order(name: &str, amount: u64, window: Window) -> HoldOrder {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

@@ -54,6 +54,7 @@ fn order(number: usize, user: &str, segments: &[Segment], replaces: Option<usize
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

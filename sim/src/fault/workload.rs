@@ -50,7 +50,13 @@ fn candidate(world: &mut World, names: &[RmName], opened_us: i64) -> Candidate {
     let one_way = !order.is_empty() && segments.keys().all(books);
     let one_way = one_way && world.dice.per_mille(world.one_way);
     let servers = wishes(world, &segments);
-    Candidate { segments, order, one_way, servers, ..Candidate::default() }
+    let manual_provision = is_unprovisioned(world);
+    Candidate { segments, order, one_way, servers, manual_provision, ..Candidate::default() }
+}
+
+/// Where there is equipment, now and then the user is not to be let in.
+fn is_unprovisioned(world: &mut World) -> bool {
+    world.equipment_chance(0, 3) == Some(0)
 }
 
 /// Now and then which servers are wanted at by-server sites: by a choice, or by their names.
@@ -209,5 +215,6 @@ fn version(world: &mut World, demand: usize, names: &[RmName], at_us: i64) -> Ca
         segment.amount = Amount(*world.dice.pick(&[100, 300, 500, 700, 1_000]));
     }
     plan.servers = wishes(world, &plan.segments);
+    plan.manual_provision = is_unprovisioned(world);
     plan
 }

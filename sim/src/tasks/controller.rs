@@ -179,6 +179,7 @@ impl Controller {
             keeps_old: false,
             one_way: true,
             servers: None,
+            manual_provision: false,
         };
         self.hear(by, txn, Message::Hold(order), now).took
     }

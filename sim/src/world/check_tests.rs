@@ -58,6 +58,7 @@ fn expiry(held_us: i64, expires_us: i64, durable_us: i64) -> Result<(), String> 
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     world.watch.intents.insert(txn.clone());
     world.watch.sent.note(0, &txn, &Message::Hold(order.clone()));

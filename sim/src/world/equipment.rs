@@ -171,11 +171,12 @@ const fn trouble_of(outcome: &CommandOutcome) -> Option<&EquipmentTrouble> {
     }
 }
 
-/// Is a transaction booked, and one of its windows now? Computed without what the core says is wanted.
-fn is_in_window(core: &Participant, txn: &TransactionId, wall: Time) -> bool {
+/// Is a transaction booked and provisioned, and one of its windows now? Computed without what the core says is wanted.
+fn may_be_used(core: &Participant, txn: &TransactionId, wall: Time) -> bool {
     let Some(entry) = core.entries().get(txn) else { return false };
-    let booked = entry.order.iter().filter(|_| entry.phase == Phase::Booked);
-    let mut segments = booked.flat_map(|order| &order.segments).chain(&entry.kept);
+    let provisioned = entry.order.iter().filter(|order| !order.manual_provision);
+    let segments = provisioned.filter(|_| entry.phase == Phase::Booked);
+    let mut segments = segments.flat_map(|order| &order.segments).chain(&entry.kept);
     segments.any(|of| of.window.start() <= wall && wall < of.window.end())
 }
 
@@ -221,7 +222,7 @@ impl Equipment {
             if !matches!(want.stage, Stage::Active(_)) {
                 continue;
             }
-            if want.versions.iter().any(|of| is_in_window(core, &of.txn, wall)) {
+            if want.versions.iter().any(|of| may_be_used(core, &of.txn, wall)) {
                 continue;
             }
             let since_us = self.outside.get(key).copied().unwrap_or(now_us);
@@ -315,7 +316,7 @@ impl World {
     }
 
     /// A number from the equipment's own generator; `None` in worlds without equipment.
-    pub(super) fn equipment_chance(&mut self, low: i64, high: i64) -> Option<i64> {
+    pub(crate) fn equipment_chance(&mut self, low: i64, high: i64) -> Option<i64> {
         self.equipment.dice.as_mut().map(|dice| dice.between(low, high))
     }
 

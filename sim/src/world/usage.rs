@@ -148,6 +148,11 @@ impl World {
             UsagePhase::Active if at.wall < start || end <= at.wall => {
                 return problem("is active outside its window");
             }
+            UsagePhase::Active
+                if known.candidate.as_ref().is_some_and(|of| of.manual_provision) =>
+            {
+                return problem("is active and not provisioned");
+            }
             UsagePhase::Active => {
                 for (rm, segments) in known.candidate.iter().flat_map(|of| &of.segments) {
                     let Some(rm) = self.rm_index(rm) else { continue };
@@ -209,9 +214,10 @@ impl World {
         if end <= wall {
             return Some(Usage { phase: UsagePhase::Over, ..Usage::default() });
         }
+        let candidate = known.candidate.as_ref()?;
         let mut usage = Usage::default();
-        let mut is_let_in = true;
-        for (name_of_rm, segments) in &known.candidate.as_ref()?.segments {
+        let mut is_let_in = !candidate.manual_provision;
+        for (name_of_rm, segments) in &candidate.segments {
             let Some(rm) = self.rm_index(name_of_rm).filter(|rm| self.has_equipment(*rm)) else {
                 continue;
             };

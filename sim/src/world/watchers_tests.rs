@@ -58,6 +58,7 @@ fn hold(node: &mut Participant, txn: &str, from: i64, at: Now) {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     let (soft, hard) = (limits::HOLD_SOFT_DEFAULT, limits::HOLD_HARD_DEFAULT);
     let record = ParticipantRecord::Held {

@@ -43,6 +43,7 @@ fn order(txn: &str, amount: u64, replaces: Option<&str>) -> HoldOrder {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn hold() -> v1::HoldRequest {
         one_way: false,
         keeps_old: true,
         servers: None,
+        manual_provision: false,
         oldest_open: 5,
         coordinator_epoch: 7,
     }
@@ -106,6 +107,7 @@ pub(crate) fn request() -> v1::CoAllocationRequest {
         earliest_start: Some(stamp(600)),
         latest_start: Some(stamp(7_200)),
         duration: Some(long(3_600)),
+        manual_provision: Some(true),
     }
 }
 

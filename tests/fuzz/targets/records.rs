@@ -87,6 +87,7 @@ pub(crate) fn of_participant() -> Vec<Value> {
         keeps_old: false,
         one_way: false,
         servers: None,
+        manual_provision: false,
     };
     let token = Token::new(1);
     let hold =

@@ -127,6 +127,7 @@ async fn plan_again_and_again(mut client: rpc::Coordinator) -> tonic::Status {
         latest_start: Some(time_to_wire(start.saturating_add(Span::from_secs(86_400)))),
         duration: Some(span_to_wire(Span::from_secs(3_600))),
         user: String::new(),
+        manual_provision: None,
     };
     let solver = Some("mip".to_owned());
     let frames = Some(limits::FRAMES_DEFAULT);

@@ -77,6 +77,7 @@ fn on_the_wire(arrival: &drawn::Arrival, workload: &Workload, day: Time) -> Arri
         latest_start: Some(time_to_wire(timing.latest_start)),
         duration: Some(span_to_wire(timing.duration)),
         user: USERS[arrival.user].to_owned(),
+        manual_provision: None,
     };
     Arrival { at: arrival.at, kind: arrival.kind, cpus: arrival.cpus, request }
 }

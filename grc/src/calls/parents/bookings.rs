@@ -294,6 +294,7 @@ mod tests {
             keeps_old: false,
             one_way: false,
             servers: None,
+            manual_provision: false,
         };
         let servers = Vec::new();
         TransactionFacts { order, servers, refusal, plan: None, failed, aborted: false }

@@ -26,6 +26,8 @@ pub(in crate::coordinator) struct StoredTransaction {
     one_by_one: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     one_way: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    manual_provision: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     promise: Option<StoredPromise>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -96,6 +98,7 @@ impl Transaction {
             parties: self.parties.iter().map(|(rm, party)| (rm.clone(), stored(party))).collect(),
             one_by_one: self.one_by_one,
             one_way: self.one_way,
+            manual_provision: self.manual_provision,
             promise: self.promise.as_ref().map(|promise| StoredPromise {
                 since: promise.since,
                 boot: promise.boot.clone(),
@@ -139,6 +142,7 @@ impl From<StoredTransaction> for Transaction {
             parties: stored.parties.into_iter().map(|(rm, stored)| (rm, party(stored))).collect(),
             one_by_one: stored.one_by_one,
             one_way: stored.one_way,
+            manual_provision: stored.manual_provision,
             left_behind: false,
             promise: stored.promise.map(|StoredPromise { since, boot, expires_in }| Promise {
                 since,

@@ -39,6 +39,40 @@ fn a_booking_follows_its_window() {
 }
 
 #[test]
+fn what_is_not_provisioned_stays_claimed_until_a_version_lets_the_user_in() {
+    let mut rm = Rm::new();
+    let first = HoldOrder { manual_provision: true, ..order("a", 600, window(60, 600)) };
+    rm.hold(&first);
+    rm.settle();
+    rm.commit("a");
+    rm.pass(61_000);
+    assert_eq!(rm.stages(), [Stage::Claimed], "its window has begun");
+    rm.restart();
+    rm.settle();
+    assert_eq!(rm.stages(), [Stage::Claimed]);
+    let next = |name: &str, old: &str, manual_provision| HoldOrder {
+        replaces: Some(txn(old)),
+        keeps_old: true,
+        manual_provision,
+        ..order(name, 600, window(60, 600))
+    };
+    rm.hold(&next("b", "a", false));
+    rm.settle();
+    assert_eq!(rm.stages(), [Stage::Claimed], "the new version is only held");
+    rm.commit("b");
+    rm.settle();
+    assert_eq!(rm.stages(), [active(600)]);
+    rm.hold(&next("c", "b", true));
+    rm.settle();
+    assert_eq!(rm.stages(), [active(600)]);
+    rm.commit("c");
+    rm.settle();
+    assert_eq!(rm.stages(), [Stage::Claimed]);
+    rm.pass(600_000);
+    assert_eq!(rm.stages(), []);
+}
+
+#[test]
 fn what_the_equipment_refuses_is_refused_for_good() {
     let mut rm = Rm::new();
     rm.device.faults.push_back(Fault::Refuse);

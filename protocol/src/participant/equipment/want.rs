@@ -58,6 +58,8 @@ pub struct WantedVersion {
     pub txn: TransactionId,
     /// Is it booked? If not, it must be certain, but the user may not use it.
     pub is_booked: bool,
+    /// May the user use it in its windows? Not before it is booked and provisioned.
+    pub is_granted: bool,
     /// What it takes, in the order of its segments.
     pub shares: Vec<Share>,
 }
