@@ -4,6 +4,7 @@
 //! * [`testbed`]: federations started on this machine or in containers, load, measurements, and the audit.
 //! * [`experiments`]: `coalloc sim`, simulated worlds, and `coalloc trace`, the logs that they replay.
 //! * [`kit`]: what all commands share.
+//! * [`overview`]: the commands in groups, as `--help` shows them.
 //!
 //! Imports go from `testbed` and `experiments` to `user` and `kit`, and from `user` to `kit`; never the other
 //! way, and never between `testbed` and `experiments`.
@@ -17,16 +18,17 @@
 
 pub mod experiments;
 pub mod kit;
+mod overview;
 pub mod testbed;
 pub mod user;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use coalloc_common::plain_text;
 
-use kit::exit::{self, Answer, Exit, Failure};
+use kit::exit::{Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
@@ -36,7 +38,7 @@ use user::{
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
 #[derive(Debug, Parser)]
-#[command(name = "coalloc", version, after_help = exit::help(), arg_required_else_help = true)]
+#[command(name = "coalloc", version, disable_help_subcommand = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -80,18 +82,32 @@ enum Command {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
+    /// Explain a group of commands, a command, or the exit codes
+    Help {
+        /// A group (use, operate, study), a command, or `exit-codes`; nothing: all commands
+        topic: Vec<String>,
+    },
+}
+
+/// The command line, with the overview as its help.
+fn command() -> clap::Command {
+    let cli = Cli::command();
+    let text = overview::overview(&cli);
+    cli.override_help(text)
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) => serve::run(&args),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
+        Command::Help { topic } => finish(overview::help(Cli::command(), &topic)),
         // These also run in containers that allow few threads, on machines with many cores.
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
         Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
@@ -138,6 +154,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Ledger(_)
             | Command::Certs(_)
             | Command::Trace(_)
+            | Command::Help { .. }
             | Command::Completions { .. } => {
                 Err(Failure::internal("this command does not run here"))
             }
@@ -196,10 +213,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent_and_documented() {
         Cli::command().debug_assert();
-        let mut help = Vec::new();
-        Cli::command().write_long_help(&mut help).unwrap();
-        let help = String::from_utf8(help).unwrap();
-        assert!(help.contains("Exit codes:"), "{help}");
         for command in Cli::command().get_subcommands() {
             assert!(command.get_about().is_some(), "{} says what it does", command.get_name());
         }
