@@ -1,4 +1,4 @@
-//! Compiles the schema with protox (no system protoc), tonic and the canonical JSON mapping.
+//! Compiles the schema with protox (no system protoc), tonic and the canonical JSON mapping, in which rates may have units.
 
 use std::path::PathBuf;
 
@@ -24,5 +24,28 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .extern_path(".google.protobuf", "crate")
         .compile_fds(descriptors)?;
     pbjson_build::Builder::new().register_descriptors(&encoded)?.build(&[".coalloc.v1"])?;
+    let mapping = out.join("coalloc.v1.serde.rs");
+    let code = std::fs::read_to_string(&mapping)?;
+    std::fs::write(&mapping, with_units(&code)?)?;
     Ok(())
+}
+
+/// The generated mapping, with fields of rates read as `crate::notation::RateField`: numbers as before, and texts with
+/// a unit. The generator has no setting for that.
+fn with_units(code: &str) -> Result<String, &'static str> {
+    const NUMBER: &str = "::pbjson::private::NumberDeserialize<_>";
+    let mut out = String::with_capacity(code.len());
+    let (mut is_rate, mut count) = (false, 0);
+    for line in code.lines() {
+        let replaced = if is_rate && line.contains(NUMBER) {
+            count += 1;
+            line.replace(NUMBER, "crate::notation::RateField")
+        } else {
+            line.to_owned()
+        };
+        out += &replaced;
+        out.push('\n');
+        is_rate = line.trim_end().ends_with("_bps__ =");
+    }
+    if count == 0 { Err("the generated mapping has no fields of rates") } else { Ok(out) }
 }

@@ -1,4 +1,5 @@
-//! Reading a message from a file of canonical proto3 JSON, or YAML of the same shape.
+//! Reading a message from a file of canonical proto3 JSON, or YAML of the same shape. Rates and lengths of time may
+//! be written as people write them ([`crate::notation`]).
 //!
 //! There are two kinds of mistakes, which are reported in the same form: `file:line: field: what is wrong`. A
 //! mistake in the syntax or shape of the file (an unknown field, text where a number belongs) is found here.
@@ -313,6 +314,25 @@ duration: 3600s
         let expected = "grc:1: planning.frames: `planning: {frames: 5000000000}` is not allowed; \
                         allowed: a whole number from 0 to 4294967295";
         assert_eq!(grc.unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn rates_and_lengths_may_have_units() {
+        let text = YAML.replace("1000000000", "2.5 Gbit/s").replace("3600s", "1h30");
+        let text = text.replace("0.005s", "5ms");
+        let request = parse_request(&text).unwrap().message;
+        assert_eq!(request.links[0].bandwidth_bps, 2_500_000_000);
+        assert_eq!(request.links[0].max_latency.unwrap().nanos, 5_000_000);
+        assert_eq!(request.duration.unwrap().seconds, 5_400);
+        let rate = |rate: &str| said(&YAML.replace("1000000000", rate));
+        let start = "8: links[0].bandwidthBps: `MB` counts bytes, but rates are in bit/s";
+        assert!(rate("400MB").starts_with(start), "{}", rate("400MB"));
+        let start = "8: links[0].bandwidthBps: ";
+        for bad in ["-1", "1.5", "fast", "[4]", "", "true"] {
+            assert!(rate(bad).starts_with(start) && rate(bad).contains("10G"), "{}", rate(bad));
+        }
+        let length = said(&YAML.replace("3600s", "1:30"));
+        assert!(length.starts_with("11: duration: `1:30` may be hours or minutes"), "{length}");
     }
 
     #[test]

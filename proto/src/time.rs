@@ -1,14 +1,18 @@
 //! `google.protobuf.Timestamp` and `Duration` with their canonical JSON: RFC 3339 in UTC ending in `Z`, and
 //! decimal seconds ending in `s`, each with 0, 3, 6 or 9 digits after the decimal point.
 //!
+//! A length of time is also read as people write it, `1h30` or `90 min`.
+//!
 //! These types are our own, because the crates that have them write `+00:00` where the mapping says `Z`, or
 //! have no JSON at all. The calendar is jiff's. Source: the comments of `timestamp.proto` and
 //! `duration.proto`.
 
 use std::fmt;
 
-use serde::de::{Unexpected, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::notation;
 
 /// An instant: seconds and nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
@@ -59,13 +63,14 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-fn parse_timestamp(text: &str) -> Option<Timestamp> {
-    let instant: jiff::Timestamp = text.parse().ok()?;
+fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
+    let allowed = || format!("`{text}` is not an RFC 3339 instant, like 2026-11-21T10:00:00Z");
+    let instant: jiff::Timestamp = text.parse().map_err(|_| allowed())?;
     let (mut seconds, mut nanos) = (instant.as_second(), instant.subsec_nanosecond());
     if nanos < 0 {
         (seconds, nanos) = (seconds - 1, nanos + 1_000_000_000);
     }
-    Some(Timestamp { seconds, nanos })
+    Ok(Timestamp { seconds, nanos })
 }
 
 impl Serialize for Duration {
@@ -78,12 +83,20 @@ impl Serialize for Duration {
 
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "a length of time in seconds, like 3600s or 0.005s";
+        let expected = "a length of time, like 1h30, 90 min or 3600s";
         deserializer.deserialize_str(Text { expected, parse: parse_duration })
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    if let Some(duration) = canonical_duration(text) {
+        return Ok(duration);
+    }
+    let length = notation::span(text)?;
+    Ok(Duration { seconds: length.as_secs(), nanos: length.subsec_nanos() })
+}
+
+fn canonical_duration(text: &str) -> Option<Duration> {
     let number = text.strip_suffix('s')?;
     let (negative, number) = match number.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -103,7 +116,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
 /// Deserializes a value from its text.
 struct Text<T> {
     expected: &'static str,
-    parse: fn(&str) -> Option<T>,
+    parse: fn(&str) -> Result<T, String>,
 }
 
 impl<T> Visitor<'_> for Text<T> {
@@ -114,7 +127,7 @@ impl<T> Visitor<'_> for Text<T> {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        (self.parse)(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+        (self.parse)(text).map_err(E::custom)
     }
 }
 
@@ -154,9 +167,13 @@ mod tests {
             assert_eq!(serde_json::to_value(length).unwrap(), text);
             assert_eq!(serde_json::from_value::<Duration>(text.into()).unwrap(), length);
         }
-        for bad in ["", "s", "1", "1.s5", "1e3s", "0.1234567890s", "one s", "--1s", "+1s"] {
+        for (text, seconds) in [("1h30", 5_400), ("90 min", 5_400), ("1d", 86_400)] {
+            let length = serde_json::from_value::<Duration>(text.into()).unwrap();
+            assert_eq!((length.seconds, length.nanos), (seconds, 0), "{text}");
+        }
+        for bad in ["", "s", "1", "1.s5", "1e3s", "0.1234567890s", "one s", "--1s", "1h5"] {
             let error = serde_json::from_value::<Duration>(bad.into()).unwrap_err().to_string();
-            assert!(error.contains("3600s"), "{bad}: {error}");
+            assert!(error.contains("allowed: a length"), "{bad}: {error}");
         }
     }
 }
