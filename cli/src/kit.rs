@@ -1,5 +1,5 @@
 //! What all commands are made of: exit codes and failures ([`exit`]), calls to daemons ([`rpc`]) and to whichever process leads ([`leader_channel`]), instants on
-//! the command line ([`when`]), requests from files and flags ([`request`]), certificates and who issues them
+//! the command line ([`when`]), requests from files ([`request`]) and from flags alone ([`request_flags`]), certificates and who issues them
 //! ([`authority`]), how long they last ([`expiry`]), and how values ([`text`]) and timetables ([`gantt`]) look in text.
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
@@ -10,6 +10,7 @@ pub mod expiry;
 pub mod gantt;
 pub mod leader_channel;
 pub mod request;
+pub mod request_flags;
 pub mod rpc;
 pub mod text;
 pub mod when;

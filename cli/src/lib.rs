@@ -33,7 +33,7 @@ use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
     allocate, certs, give_up, health, ledger, modify, picture, plan, provision, quota, repair,
-    reservations, reserve, serve, servers, task, topology, watch, workflow,
+    request, reservations, reserve, serve, servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -58,6 +58,7 @@ enum Command {
     Task(task::submit::TaskArgs),
     Workflow(workflow::WorkflowArgs),
     Reserve(reserve::ReserveArgs),
+    Request(request::RequestFileArgs),
     Servers(servers::ServersArgs),
     Allocate(allocate::AllocateArgs),
     List(reservations::ListArgs),
@@ -113,6 +114,7 @@ pub fn main() -> ExitCode {
         Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
         Command::Compose(args) => finish(compose::run(&args)),
         Command::Trace(args) => finish(experiments::swf::run(&args)),
+        Command::Request(args) => finish(request::run(&args)),
         command => finish(run(&command)),
     }
 }
@@ -155,6 +157,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Certs(_)
             | Command::Trace(_)
             | Command::Help { .. }
+            | Command::Request(_)
             | Command::Completions { .. } => {
                 Err(Failure::internal("this command does not run here"))
             }

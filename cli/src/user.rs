@@ -2,8 +2,8 @@
 //! with its daemons, with its federation file, or with the ledger of one node.
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
-//! * Reservations: [`reserve`], [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and deprovision),
-//!   [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
+//! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
+//!   deprovision), [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -23,6 +23,7 @@ pub mod plan;
 pub mod provision;
 pub mod quota;
 pub mod repair;
+pub mod request;
 pub mod reservations;
 pub mod reserve;
 pub mod serve;

@@ -44,8 +44,8 @@ impl Guide {
         );
         let folder = self.folder.path().join("elgl");
         let command = command.replace("/tmp/elgl", &folder.to_string_lossy());
-        let mut words = command.split_whitespace();
-        match words.next() {
+        let mut words = words_of(&command).into_iter();
+        match words.next().as_deref() {
             // The demo has printed the address of its coordinator; the guide only shows an example.
             Some("export") => return,
             Some("coalloc") => {}
@@ -66,6 +66,18 @@ impl Guide {
             self.coordinator = rest.split_whitespace().next().map(str::to_owned);
         }
     }
+}
+
+/// The words of a command; what stands between `"` is one word.
+fn words_of(command: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, piece) in command.split('"').enumerate() {
+        match index % 2 {
+            0 => words.extend(piece.split_whitespace().map(str::to_owned)),
+            _ => words.push(piece.to_owned()),
+        }
+    }
+    words
 }
 
 fn shown(output: &Output) -> String {

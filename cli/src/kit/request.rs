@@ -1,39 +1,59 @@
-//! The request that `plan` and `reserve` take: a file, and flags that replace parts of it.
+//! The request that `plan` and `reserve` take: a file and flags that replace parts of it, or flags alone.
 
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use coalloc_common::{InvalidField, Time, limits};
-use coalloc_net::convert::time_to_wire;
+use coalloc_common::{InvalidField, Span, Time, limits};
+use coalloc_net::convert::{request_from_wire, span_from_wire, span_to_wire, time_to_wire};
 use coalloc_plan::{Named, Solver};
 use coalloc_proto::file::{Document, read, read_from};
 use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::kit::exit::Failure;
+use crate::kit::request_flags::{FlagRequest, RequestFlags};
 use crate::kit::rpc::violations;
 use crate::kit::text::time;
-use crate::kit::when::InstantArg;
+use crate::kit::when::{InstantArg, Length, next_full};
 
 /// The request, and how plans are searched.
 #[derive(Debug, Clone, Args)]
 pub struct RequestArgs {
-    /// The request, a CoAllocationRequest as YAML or JSON; `-` reads standard input
-    #[arg(short, long, value_name = "FILE")]
-    pub request: PathBuf,
-    /// Replaces earliest_start: 2026-11-21T10:00:00Z, now, now+2h. The file's latest start moves along
-    #[arg(long, value_name = "TIME")]
-    pub earliest_start: Option<InstantArg>,
-    /// Replaces latest_start
-    #[arg(long, value_name = "TIME")]
-    pub latest_start: Option<InstantArg>,
-    /// Replaces user
-    #[arg(long, value_name = "NAME")]
-    pub user: Option<String>,
+    /// The request, a CoAllocationRequest as YAML or JSON; `-` reads standard input. Without a file, --site, --link
+    /// and --for make the request
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["site", "link"])]
+    pub request: Option<PathBuf>,
+    /// The parts of a request without a file.
+    #[command(flatten)]
+    pub parts: RequestFlags,
+    /// When, and for whom.
+    #[command(flatten)]
+    pub terms: TermFlags,
     /// How plans are searched.
     #[command(flatten)]
     pub search: SearchArgs,
+}
+
+/// When a request is wanted, and for whom.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TermFlags {
+    /// Earliest start: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. A file's latest start moves along [default: the
+    /// file's; without a file, the next full minute that is 30 s ahead]
+    #[arg(long, value_name = "TIME")]
+    pub earliest_start: Option<InstantArg>,
+    /// Begin after this time: the same as --earliest-start
+    #[arg(long, value_name = "TIME", conflicts_with = "earliest_start")]
+    pub after: Option<InstantArg>,
+    /// Latest start [default: the file's; without a file, 24 h after the earliest]
+    #[arg(long, value_name = "TIME")]
+    pub latest_start: Option<InstantArg>,
+    /// End before this time: the latest start is the length sooner
+    #[arg(long, value_name = "TIME", conflicts_with = "latest_start")]
+    pub before: Option<InstantArg>,
+    /// The user [default: the file's; without a file, anonymous]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
 }
 
 /// How plans are searched.
@@ -97,9 +117,10 @@ pub struct ParsedRequest {
     pub request: v1::CoAllocationRequest,
     /// How plans are searched.
     pub options: v1::PlanOptions,
-    document: Document<v1::CoAllocationRequest>,
-    /// The fields that a flag replaced, each with its flag.
-    replaced: Vec<(&'static str, &'static str)>,
+    /// The file; `None` for a request that flags made.
+    document: Option<Document<v1::CoAllocationRequest>>,
+    /// The fields that a flag set, each with its flag.
+    replaced: Vec<(String, String)>,
 }
 
 impl SearchArgs {
@@ -142,47 +163,26 @@ pub fn flags(options: &v1::PlanOptions) -> String {
 }
 
 impl RequestArgs {
-    /// Reads the file and applies the flags.
+    /// Reads the file and applies the flags, or makes the request of flags alone.
     ///
     /// # Errors
-    /// When the file cannot be read as a request.
+    /// When the file cannot be read as a request, or flags contradict one another.
     pub fn load(&self, now: Time) -> Result<ParsedRequest, Failure> {
-        let document: Document<v1::CoAllocationRequest> = if self.request == Path::new("-") {
+        let Some(path) = &self.request else {
+            return ParsedRequest::of_flags(&self.parts, &self.terms, &self.search, now);
+        };
+        let document: Document<v1::CoAllocationRequest> = if path == Path::new("-") {
             read_from(Path::new("standard input"), std::io::stdin())?
         } else {
-            read(&self.request)?
+            read(path)?
         };
-        let options = self.search.options();
-        let request = document.message.clone();
-        let replaced = SearchArgs::FLAGS.to_vec();
-        let mut asked = ParsedRequest { request, options, document, replaced };
+        let mut asked = ParsedRequest::new(document.message.clone(), &self.search);
+        asked.document = Some(document);
         if let Some((field, problem)) = link_hardly_meant(&asked.request) {
             return Err(asked.mistake(&field, &problem));
         }
-        self.apply(&mut asked, now);
+        asked.apply(&self.parts, &self.terms, now)?;
         Ok(asked)
-    }
-
-    fn apply(&self, asked: &mut ParsedRequest, now: Time) {
-        let ParsedRequest { request, replaced, .. } = asked;
-        if let Some(earliest) = self.earliest_start.map(|when| when.at(now)) {
-            let moved =
-                time(request.earliest_start.as_ref()).zip(time(request.latest_start.as_ref()));
-            if let Some((was, latest)) = moved {
-                request.latest_start =
-                    Some(time_to_wire(earliest.saturating_add(latest.since(was))));
-            }
-            request.earliest_start = Some(time_to_wire(earliest));
-            replaced.push(("earliest_start", "--earliest-start"));
-        }
-        if let Some(latest) = self.latest_start {
-            request.latest_start = Some(time_to_wire(latest.at(now)));
-            replaced.push(("latest_start", "--latest-start"));
-        }
-        if let Some(user) = &self.user {
-            request.user.clone_from(user);
-            replaced.push(("user", "--user"));
-        }
     }
 }
 
@@ -214,25 +214,127 @@ pub fn link_hardly_meant(request: &v1::CoAllocationRequest) -> Option<(String, S
     })
 }
 
+/// How far the latest start of a request without a file is from the earliest, unless a flag says it.
+const STARTS: Span = Span::from_secs(24 * 3_600);
+
 impl ParsedRequest {
+    fn new(request: v1::CoAllocationRequest, search: &SearchArgs) -> Self {
+        let options = search.options();
+        let mut asked = Self { request, options, document: None, replaced: Vec::new() };
+        SearchArgs::FLAGS.iter().for_each(|(field, flag)| asked.blame(field, flag));
+        asked
+    }
+
+    /// A request that flags make without a file.
+    ///
+    /// # Errors
+    /// When a site or the duration is missing, or flags contradict one another.
+    pub fn of_flags(
+        parts: &RequestFlags,
+        terms: &TermFlags,
+        search: &SearchArgs,
+        now: Time,
+    ) -> Result<Self, Failure> {
+        if parts.site.is_empty() || parts.length.is_none() {
+            let text = "what is wanted? Name a file, `--request FILE`, or sites and a length, `--site a=4 \
+                        --site b=8 --link a-b=2G --for 1h`";
+            return Err(Failure::bad_input(text));
+        }
+        let FlagRequest { request, flags } = parts.request()?;
+        let mut asked = Self::new(request, search);
+        asked.replaced.extend(flags);
+        let soonest = next_full(Span::from_secs(60), now.saturating_add(limits::SOONEST_LEAD));
+        asked.request.earliest_start = Some(time_to_wire(soonest));
+        asked.request.latest_start = Some(time_to_wire(soonest.saturating_add(STARTS)));
+        asked.apply(parts, terms, now)?;
+        Ok(asked)
+    }
+
+    /// Sets what these flags say about times and user.
+    fn apply(&mut self, parts: &RequestFlags, terms: &TermFlags, now: Time) -> Result<(), Failure> {
+        if let Some(Length(length)) = parts.length {
+            self.request.duration = Some(span_to_wire(length));
+            self.blame("duration", "--for");
+        }
+        let request = &mut self.request;
+        let was = time(request.earliest_start.as_ref());
+        let flag = if terms.after.is_some() { "--after" } else { "--earliest-start" };
+        let earliest = terms.after.as_ref().or(terms.earliest_start.as_ref());
+        let earliest = earliest.map(|when| when.at(now));
+        if let Some(earliest) = earliest {
+            if let Some((was, latest)) = was.zip(time(request.latest_start.as_ref())) {
+                request.latest_start =
+                    Some(time_to_wire(earliest.saturating_add(latest.since(was))));
+            }
+            request.earliest_start = Some(time_to_wire(earliest));
+            self.blame("earliest_start", flag);
+        }
+        if let Some(latest) = &terms.latest_start {
+            self.request.latest_start = Some(time_to_wire(latest.at(now)));
+            self.blame("latest_start", "--latest-start");
+        }
+        if let Some(before) = &terms.before {
+            let latest = self.latest_start_before(before.at(now), earliest.or(was))?;
+            self.request.latest_start = Some(time_to_wire(latest));
+            self.blame("latest_start", "--before");
+        }
+        if let Some(user) = &terms.user {
+            self.request.user.clone_from(user);
+            self.blame("user", "--user");
+        }
+        Ok(())
+    }
+
+    /// The latest start of a request that ends at `end` at the latest.
+    fn latest_start_before(&self, end: Time, earliest: Option<Time>) -> Result<Time, Failure> {
+        let length = self.request.duration.as_ref();
+        let length = length.and_then(|wire| span_from_wire("duration", wire).ok());
+        let length = length.ok_or_else(|| {
+            Failure::bad_input("--before: the file says no duration; say it with --for, like 1h")
+        })?;
+        match earliest.map(|earliest| earliest.saturating_add(length)) {
+            Some(soonest) if soonest > end => Err(Failure::bad_input(format!(
+                "--before: what takes {length} cannot end at {end}; allowed: {soonest} and later"
+            ))),
+            _ => Ok(end.saturating_sub(length)),
+        }
+    }
+
+    /// Checks what needs no federation.
+    ///
+    /// # Errors
+    /// The first mistake, blamed on its flag or its line.
+    pub fn check(&self, now: Time) -> Result<(), Failure> {
+        let read = request_from_wire(&self.request, now);
+        read.map(|_| ()).map_err(|error| self.invalid(&error))
+    }
+
     /// Records that a field comes from a flag, not from the file.
-    pub fn blame(&mut self, field: &'static str, flag: &'static str) {
-        self.replaced.push((field, flag));
+    pub fn blame(&mut self, field: &str, flag: &str) {
+        self.replaced.push((field.to_owned(), flag.to_owned()));
     }
 
     /// An error in the meaning of this request, with the line of the file or the flag that caused it.
     #[must_use]
     pub fn mistake(&self, field: &str, problem: &str) -> Failure {
         let field = field.strip_prefix("request.").unwrap_or(field);
-        let of = |replaced: &str| {
-            field
-                .strip_prefix(replaced)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+        // What is left of the field behind the part that the flag set.
+        let part_of = |replaced: &str| {
+            let rest = field.strip_prefix(replaced)?;
+            match rest.chars().next() {
+                None | Some('[') => Some(""),
+                Some('.') => rest.strip_prefix('.'),
+                Some(_) => None,
+            }
         };
-        if let Some((_, flag)) = self.replaced.iter().find(|(replaced, _)| of(replaced)) {
-            return Failure::bad_input(format!("{flag}: {problem}"));
+        let mut flags = self.replaced.iter();
+        let flag = flags.find_map(|(replaced, flag)| Some((flag, part_of(replaced)?)));
+        match (flag, &self.document) {
+            (Some((flag, "")), _) => Failure::bad_input(format!("{flag}: {problem}")),
+            (Some((flag, part)), _) => Failure::bad_input(format!("{flag}: {part}: {problem}")),
+            (None, Some(document)) => document.mistake(field, problem).into(),
+            (None, None) => Failure::bad_input(format!("{field}: {problem}")),
         }
-        self.document.mistake(field, problem).into()
     }
 
     /// The same, for an error of the conversions.
@@ -259,7 +361,6 @@ impl ParsedRequest {
 mod tests {
     use super::*;
     use crate::kit::exit::Exit;
-    use coalloc_net::convert::request_from_wire;
 
     const TEXT: &str = "\
 sites:
@@ -270,21 +371,91 @@ latest_start: 2027-01-01T12:00:00Z
 duration: 60s
 ";
 
-    fn asked(flags: impl FnOnce(&mut RequestArgs)) -> ParsedRequest {
+    fn asked(flags: impl FnOnce(&mut TermFlags)) -> ParsedRequest {
         let document = read_from(Path::new("request.yaml"), TEXT.as_bytes()).unwrap();
-        let mut args = RequestArgs {
-            request: "request.yaml".into(),
-            earliest_start: None,
-            latest_start: None,
-            user: None,
-            search: SearchArgs::default(),
-        };
-        flags(&mut args);
+        let mut terms = TermFlags::default();
+        flags(&mut terms);
         let request = v1::CoAllocationRequest::clone(&document.message);
-        let options = v1::PlanOptions::default();
-        let mut asked = ParsedRequest { request, options, document, replaced: Vec::new() };
-        args.apply(&mut asked, Time::from_us(0));
+        let mut asked = ParsedRequest::new(request, &SearchArgs::default());
+        asked.document = Some(document);
+        asked.apply(&RequestFlags::default(), &terms, Time::from_us(0)).unwrap();
         asked
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RequestArgs,
+    }
+
+    /// The request of a line of flags, at 1970-01-01T00:00:10Z.
+    fn of_line(line: &str) -> Result<ParsedRequest, String> {
+        let words = std::iter::once("x").chain(line.split(' '));
+        let line = <Line as clap::Parser>::try_parse_from(words).map_err(|e| e.to_string())?;
+        line.args.load(Time::from_us(10_000_000)).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn flags_alone_make_a_request() {
+        let asked = of_line("--site a=4 --site b=8,storage=2TB@N0 --link a-b=2G --for 1h").unwrap();
+        let ParsedRequest { request, .. } = &asked;
+        assert_eq!(request.sites[1].pinned_to.as_deref(), Some("N0"));
+        assert_eq!(request.sites[1].others[0].amount, 2_000);
+        assert_eq!(request.links[0].bandwidth_bps, 2_000_000_000);
+        let at = |wire: &Option<coalloc_proto::Timestamp>| time(wire.as_ref()).unwrap().to_string();
+        assert_eq!(at(&request.earliest_start), "1970-01-01T00:01:00Z");
+        assert_eq!(at(&request.latest_start), "1970-01-02T00:01:00Z");
+        assert!(request_from_wire(request, Time::from_us(0)).is_ok());
+
+        let timed = "--site a=4 --for 1h --after 1970-01-03T00:00:00Z";
+        let asked = of_line(timed).unwrap();
+        assert_eq!(at(&asked.request.latest_start), "1970-01-04T00:00:00Z");
+        let asked = of_line(&format!("{timed} --before 1970-01-03T05:00:00Z --user ada")).unwrap();
+        assert_eq!(at(&asked.request.latest_start), "1970-01-03T04:00:00Z");
+        assert_eq!(asked.request.user, "ada");
+        let said = of_line(&format!("{timed} --before 1970-01-03T00:30:00Z")).unwrap_err();
+        let expected = "--before: what takes 1 h cannot end at 1970-01-03T00:30:00Z; allowed: \
+                        1970-01-03T01:00:00Z and later";
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn flags_that_make_no_request_are_refused() {
+        let cases = [
+            ("--site a=4", "--for <LENGTH>"),
+            ("--for 1h", "Name a file, `--request FILE`, or sites and a length"),
+            ("--site a=4 --for 1h -r f.yaml", "cannot be used with"),
+            ("--link a-b=2G -r f.yaml", "cannot be used with"),
+            ("--site a=4 --for 1", "write `1min` or `1s`"),
+            ("--site a=4 --for 1h --link a-b=2G", "--link a-b=2G: `a-b` is not two sites"),
+            ("--site a=4 --for 1h --after noon", "`noon` is no time of day"),
+        ];
+        for (line, part) in cases {
+            let said = of_line(line).unwrap_err();
+            assert!(said.contains(part), "{line}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_flags_say_is_blamed_on_them_in_their_words() {
+        let cases = [
+            ("--site a=4 --site b=0 --for 1h", "--site b=0: cpus: 0 is not allowed"),
+            ("--site a=1 --site a=2 --for 1h", "--site a=2: name: "),
+            ("--site a=1 --site b=1 --link a-b=0G --for 1h", "--link a-b=0G: bandwidth_bps: 0"),
+            ("--site a=1 --for 500d", "--for: "),
+            ("--site a=1 --for 1h --latest-start 1970-01-01T00:00:00Z", "--latest-start: "),
+        ];
+        for (line, start) in cases {
+            let asked = of_line(line).unwrap();
+            let error = request_from_wire(&asked.request, Time::from_us(0)).unwrap_err();
+            let said = asked.invalid(&error).message;
+            assert!(said.starts_with(start), "{line}: {said}");
+        }
+        for flag in ["--after", "--earliest-start"] {
+            let asked = of_line(&format!("--site a=1 --for 1h {flag} now+1h")).unwrap();
+            let said = asked.mistake("request.earliest_start", "is too early").message;
+            assert_eq!(said, format!("{flag}: is too early"));
+        }
     }
 
     #[test]
@@ -322,7 +493,7 @@ duration: 60s
     #[test]
     fn a_new_earliest_start_takes_the_latest_along_and_is_blamed_by_its_flag() {
         let asked =
-            asked(|args| args.earliest_start = Some("2027-01-02T10:00:00Z".parse().unwrap()));
+            asked(|terms| terms.earliest_start = Some("2027-01-02T10:00:00Z".parse().unwrap()));
         let latest = crate::kit::text::instant(asked.request.latest_start.as_ref());
         assert_eq!(latest, "2027-01-02T12:00:00Z");
         let failure = asked.mistake("request.earliest_start", "is too early");

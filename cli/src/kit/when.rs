@@ -1,15 +1,25 @@
-//! Instants on the command line: RFC 3339, or relative to now.
+//! Amounts and times on the command line. How they are written is read by [`notation`]; here the clock and the zone
+//! of this machine are added.
 
 use std::str::FromStr;
 
 use coalloc_common::{Span, Time};
-use jiff::{SpanRelativeTo, Timestamp};
+use coalloc_proto::notation::{self, Instant};
+pub use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
-/// An instant as a user writes it: `2026-11-21T10:00:00Z`, `now`, `now+2h`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use crate::kit::text;
+
+/// An instant as a user writes it: `tomorrow 14:00`, `2026-11-21T10:00:00Z`, `now+2h`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstantArg {
     /// The given instant.
-    At(Time),
+    At {
+        /// The instant.
+        time: Time,
+        /// What a local time was read as, for whoever wrote it.
+        reading: Option<String>,
+    },
     /// This long after the command was started, counted from the next full second.
     FromNow(Span),
 }
@@ -17,15 +27,53 @@ pub enum InstantArg {
 impl InstantArg {
     /// The instant that this means for a command that was started at `now`.
     #[must_use]
-    pub fn at(self, now: Time) -> Time {
+    pub fn time(&self, now: Time) -> Time {
         match self {
-            Self::At(time) => time,
-            Self::FromNow(span) => next_full(Span::from_secs(1), now).saturating_add(span),
+            Self::At { time, .. } => *time,
+            Self::FromNow(span) => next_full(Span::from_secs(1), now).saturating_add(*span),
         }
+    }
+
+    /// The same, and a note on standard error that says what a local time was read as. A command calls this once for
+    /// each of its flags.
+    #[must_use]
+    pub fn at(&self, now: Time) -> Time {
+        if let Self::At { reading: Some(reading), .. } = self {
+            text::note(reading);
+        }
+        self.time(now)
+    }
+
+    /// Reads an instant for this now and this local zone.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what is allowed.
+    pub fn read(text: &str, now: Time, zone: &TimeZone) -> Result<Self, String> {
+        let instant = Instant::read(text)?;
+        if let Instant::FromNow(length) = instant {
+            return Ok(Self::FromNow(span_of(length)?));
+        }
+        let now = Timestamp::from_microsecond(now.as_us()).map_err(|error| error.to_string())?;
+        let (at, local) = instant.resolve(now, zone)?;
+        let time = Time::from_us(at.as_microsecond());
+        let text = text.trim();
+        let reading =
+            local.map(|local| format!("{text} is {}, {time}", notation::instant::show(&local)));
+        Ok(Self::At { time, reading })
     }
 }
 
-/// A length of time as a user writes it: `1h`, `30m`, `1h30m`; more than zero.
+impl FromStr for InstantArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Without a zone of its own, a machine tells the time in UTC.
+        let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
+        Self::read(text, coalloc_net::clock::now().wall, &zone)
+    }
+}
+
+/// A length of time as a user writes it: `1h`, `30m`, `1h30`; more than zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(pub Span);
 
@@ -33,8 +81,23 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let length = span_us(text).filter(|us| *us > 0).map(Span::from_us);
-        length.map(Self).ok_or_else(|| "allowed: a length like 1h, 30m or 1h30m".to_owned())
+        let span = span(text)?;
+        if span == Span::ZERO {
+            return Err("it is zero; allowed: a length like 1h, 30m or 1h30".to_owned());
+        }
+        Ok(Self(span))
+    }
+}
+
+/// A rate as a user writes it, in bit/s: `10G`, `400 Mbit/s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate(pub u64);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        notation::rate(text).map(Self)
     }
 }
 
@@ -47,29 +110,17 @@ pub fn next_full(step: Span, time: Time) -> Time {
     time.saturating_add(Span::from_us(missing))
 }
 
-impl FromStr for InstantArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let allowed = "allowed: an instant like 2026-11-21T10:00:00Z, `now`, or `now+2h30m`";
-        if let Some(rest) = text.strip_prefix("now") {
-            if rest.is_empty() {
-                return Ok(Self::FromNow(Span::ZERO));
-            }
-            let span = rest.strip_prefix('+').and_then(span_us).ok_or(allowed)?;
-            return Ok(Self::FromNow(Span::from_us(span)));
-        }
-        let time: Timestamp = text.parse().map_err(|_| allowed.to_owned())?;
-        Ok(Self::At(Time::from_us(time.as_microsecond())))
-    }
+/// Reads a length of time, zero included, in whole microseconds.
+///
+/// # Errors
+/// What is wrong with the text, and what is allowed.
+pub fn span(text: &str) -> Result<Span, String> {
+    span_of(notation::span(text)?)
 }
 
-/// Microseconds of a text like `2h30m`, `1d`, `90 min`, with 24 hours per day; `None` if it is not a length
-/// of time.
-pub(crate) fn span_us(text: &str) -> Option<i64> {
-    let span: jiff::Span = text.trim().parse().ok()?;
-    let length = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
-    i64::try_from(length.as_micros()).ok().filter(|us| *us >= 0)
+fn span_of(length: SignedDuration) -> Result<Span, String> {
+    let us = i64::try_from(length.as_micros());
+    us.map(Span::from_us).map_err(|_| "it is too long; allowed: a length like 1h or 30m".to_owned())
 }
 
 #[cfg(test)]
@@ -78,31 +129,43 @@ mod tests {
 
     const NOW: Time = Time::from_us(1_795_244_025_250_000); // 2026-11-21T06:53:45.25Z
 
-    fn at(text: &str) -> Result<String, String> {
-        text.parse::<InstantArg>().map(|when| when.at(NOW).to_string())
+    fn read(text: &str) -> Result<InstantArg, String> {
+        InstantArg::read(text, NOW, &TimeZone::get("Europe/Berlin").unwrap())
     }
 
     #[test]
-    fn instants_are_read_as_rfc_3339_or_from_now() {
+    fn instants_from_now_count_from_the_next_full_second() {
         let cases = [
             ("2026-11-21T10:00:00Z", "2026-11-21T10:00:00Z"),
-            ("2026-11-21T10:00:00+09:00", "2026-11-21T01:00:00Z"),
             ("now", "2026-11-21T06:53:46Z"),
             ("now+2h", "2026-11-21T08:53:46Z"),
-            ("now+2h30m", "2026-11-21T09:23:46Z"),
-            ("now+90 min", "2026-11-21T08:23:46Z"),
+            ("+2h30", "2026-11-21T09:23:46Z"),
             ("now+1d", "2026-11-22T06:53:46Z"),
-            ("now+PT5M", "2026-11-21T06:58:46Z"),
+            ("tomorrow 14:00", "2026-11-22T13:00:00Z"),
         ];
         for (text, expected) in cases {
-            assert_eq!(at(text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(read(text).unwrap().time(NOW).to_string(), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_is_not_an_instant_is_answered_with_what_is() {
-        for text in ["", "tomorrow", "now-2h", "now+", "now+-2h", "10:00", "2026-11-21", "now 2h"] {
-            assert!(at(text).is_err_and(|error| error.contains("now+2h30m")), "{text}");
+    fn a_local_time_says_what_it_was_read_as() {
+        let reading = |text: &str| match read(text).unwrap() {
+            InstantArg::At { reading, .. } => reading,
+            InstantArg::FromNow(_) => None,
+        };
+        let expected = "tomorrow 14:00 is Sun 2026-11-22 14:00 CET, 2026-11-22T13:00:00Z";
+        assert_eq!(reading(" tomorrow 14:00").as_deref(), Some(expected));
+        assert_eq!(reading("2026-11-21T10:00:00Z"), None);
+        assert_eq!(reading("now+2h"), None);
+    }
+
+    #[test]
+    fn lengths_on_the_command_line_are_more_than_zero() {
+        assert_eq!("1h30".parse(), Ok(Length(Span::from_secs(5_400))));
+        for text in ["", "0s", "-1h", "1", "1000000000000000h"] {
+            let said = text.parse::<Length>().unwrap_err();
+            assert!(said.contains("allowed: a length"), "{text}: {said}");
         }
     }
 

@@ -85,7 +85,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "patience"])]
     evidence: Option<PathBuf>,
     /// Fetch signed tips again and again, like 1h; a signal ends it
-    #[arg(long, value_name = "TIME", requires = "evidence")]
+    #[arg(long, value_name = "LENGTH", requires = "evidence")]
     every: Option<Length>,
     /// Verify the stored tips against these ledgers, or copies of them; no daemon is asked
     #[arg(long, value_name = "FILE", value_delimiter = ',', requires = "evidence", conflicts_with_all = ["grc", "rm", "every"])]

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
-use crate::kit::when::span_us;
+use crate::kit::when::span;
 use line::NetworkConditions;
 
 /// Forward TCP connections, with a delay: stands for the distance between two domains of a testbed
@@ -39,10 +39,10 @@ pub struct RelayArgs {
     #[arg(value_name = "LISTEN=TO", required = true)]
     routes: Vec<Route>,
     /// Delay of everything, in each direction; given more than once, the delays add up
-    #[arg(long, value_name = "TIME", default_value = "0ms")]
+    #[arg(long, value_name = "LENGTH", default_value = "0ms")]
     delay: Vec<Pause>,
     /// Random deviation from the delay, up or down; the result is never below zero
-    #[arg(long, value_name = "TIME", default_value = "0ms")]
+    #[arg(long, value_name = "LENGTH", default_value = "0ms")]
     jitter: Pause,
     /// Percent of pieces that are 200 ms late, as if they had been lost and sent again
     #[arg(long, value_name = "PERCENT", default_value = "0")]
@@ -78,9 +78,12 @@ impl FromStr for Pause {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let span = span_us(text).map(Span::from_us).filter(|span| *span <= limits::RELAY_DELAY_MAX);
+        let span = span(text)?;
         let most = limits::RELAY_DELAY_MAX;
-        span.map(Self).ok_or_else(|| format!("allowed: a time like 20ms or 1s, up to {most}"))
+        if span > most {
+            return Err(format!("it is too long; allowed: a length like 20ms or 1s, up to {most}"));
+        }
+        Ok(Self(span))
     }
 }
 
@@ -238,7 +241,8 @@ mod tests {
         for (bad, allowed) in [
             ("--delay 11s", "up to 10 s"),
             ("--delay 6s --delay 6s", "12 s in total, allowed: up to 10 s"),
-            ("--jitter quick", "a time like 20ms"),
+            ("--jitter quick", "allowed: a length"),
+            ("--jitter 5", "write `5min` or `5s`"),
             ("--loss 101", "0 to 100"),
             ("--loss NaN", "0 to 100"),
             ("127.0.0.1=b:2", "ADDRESS:PORT=HOST:PORT"),

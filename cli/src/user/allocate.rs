@@ -31,7 +31,7 @@ pub struct AllocateArgs {
     /// How long: 2h, 30m
     #[arg(long = "for", value_name = "LENGTH")]
     length: Length,
-    /// Earliest start: 2026-11-21T10:00:00Z, now+2h [default: as soon as the coordinator can]
+    /// Earliest start: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z [default: as soon as the coordinator can]
     #[arg(long, value_name = "TIME")]
     start: Option<InstantArg>,
     /// Latest start [default: as late as the resource managers allow; with --pick alone, the earliest start]
@@ -107,7 +107,7 @@ const FLAGS: [(&str, &str); 12] = [
 
 impl AllocateArgs {
     fn request(&self, request_id: String, now: Time) -> v1::AllocateRequest {
-        let at = |instant: Option<InstantArg>| instant.map(|at| time_to_wire(at.at(now)));
+        let at = |instant: &Option<InstantArg>| instant.as_ref().map(|at| time_to_wire(at.at(now)));
         let choice = self.choice.map(v1::ServerChoice::from).unwrap_or_default();
         v1::AllocateRequest {
             request_id,
@@ -117,8 +117,8 @@ impl AllocateArgs {
             picked: self.pick.clone(),
             site: self.site.clone().unwrap_or_default(),
             duration: Some(span_to_wire(self.length.0)),
-            earliest_start: at(self.start),
-            latest_start: at(self.latest),
+            earliest_start: at(&self.start),
+            latest_start: at(&self.latest),
             step: self.step.map(|step| span_to_wire(step.0)),
             attempts: self.attempts,
             choice: choice.into(),

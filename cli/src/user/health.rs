@@ -57,7 +57,7 @@ pub struct HealthArgs {
     #[arg(long)]
     listens: bool,
     /// Timeout for the answer of each daemon
-    #[arg(long, value_name = "TIME", default_value = PATIENCE)]
+    #[arg(long, value_name = "LENGTH", default_value = PATIENCE)]
     patience: Length,
     #[command(flatten)]
     identity: IdentityArgs,

@@ -5,7 +5,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use coalloc_common::Time;
@@ -16,7 +15,8 @@ use tonic::{Code, Status};
 use uuid::Uuid;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::{SearchArgs, link_hardly_meant, rate_hardly_meant};
+use crate::kit::request::{SearchArgs, link_hardly_meant};
+use crate::kit::request_flags::{LinkFlag, SiteFlag};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::{InstantArg, Length};
@@ -34,11 +34,14 @@ pub struct ModifyArgs {
     id: String,
     /// The whole new version, a CoAllocationRequest as YAML or JSON; if it sets no start, the start stays
     #[arg(short, long, value_name = "FILE", conflicts_with_all =
-        ["start", "end", "extend", "shorten", "cpus", "rate", "drop_site"])]
+        ["start", "length", "end", "extend", "shorten", "site", "link", "drop_site"])]
     request: Option<PathBuf>,
-    /// Begin at this time: 2026-11-21T10:00:00Z, now+2h. Without --end the length stays
+    /// Begin at this time: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. Without --end the length stays
     #[arg(long, value_name = "TIME")]
     start: Option<InstantArg>,
+    /// Take this long: 2h, 1h30
+    #[arg(long = "for", value_name = "LENGTH", conflicts_with_all = ["end", "extend", "shorten"])]
+    length: Option<Length>,
     /// End at this time
     #[arg(long, value_name = "TIME", conflicts_with_all = ["extend", "shorten"])]
     end: Option<InstantArg>,
@@ -48,12 +51,14 @@ pub struct ModifyArgs {
     /// End this much sooner
     #[arg(long, value_name = "LENGTH")]
     shorten: Option<Length>,
-    /// CPUs of a site of the request; may be given several times
-    #[arg(long, value_name = "SITE=CPUS")]
-    cpus: Vec<Setting<u64>>,
-    /// Rate of a link of the request, `a-b=2G`; may be given several times
-    #[arg(long, value_name = "FROM-TO=RATE")]
-    rate: Vec<Setting<Rate>>,
+    /// CPUs of a site of the request (`a=8`), its storage (`a=8,storage=2TB`), and where it must be (`a=8@N0`); may be
+    /// given several times
+    #[arg(long, visible_alias = "cpus", value_name = "NAME=CPUS")]
+    site: Vec<SiteFlag>,
+    /// Rate of a link of the request (`a-b=2G`), and its largest latency (`a-b=2G,latency=5ms`); may be given several
+    /// times
+    #[arg(long, visible_alias = "rate", value_name = "FROM-TO=RATE")]
+    link: Vec<LinkFlag>,
     /// Drop this site of the request and its links; may be given several times
     #[arg(long, value_name = "SITE")]
     drop_site: Vec<String>,
@@ -74,47 +79,6 @@ pub struct ModifyArgs {
     /// Print the Reservation as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// `NAME=VALUE`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Setting<T> {
-    name: String,
-    value: T,
-}
-
-impl<T: FromStr<Err: std::fmt::Display>> FromStr for Setting<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("allowed: NAME=VALUE")?;
-        let value = value.parse().map_err(|error: T::Err| error.to_string())?;
-        Ok(Self { name: name.to_owned(), value })
-    }
-}
-
-/// A rate in bit/s as people write it: `2G`, `600M`, `1500000000`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rate(u64);
-
-impl FromStr for Rate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let allowed = "allowed: whole bit/s, or with K, M, G or T behind them, `2G`";
-        let units =
-            [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000), ('T', 1_000_000_000_000)];
-        let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
-        let digits = text.trim_end_matches(|c| unit.is_some_and(|(letter, _)| c == *letter));
-        let number: u64 = digits.parse().map_err(|_| allowed)?;
-        if unit.is_none()
-            && let Some(problem) = rate_hardly_meant(number)
-        {
-            return Err(problem);
-        }
-        let rate = number.checked_mul(unit.map_or(1, |(_, size)| *size));
-        rate.map(Self).ok_or_else(|| allowed.to_owned())
-    }
 }
 
 /// Runs `coalloc modify`.
@@ -170,9 +134,10 @@ impl ModifyArgs {
     /// That sites may move, or another way to search, counts as a change: the same request may then fit better.
     fn check_says_something(&self) -> Result<(), Failure> {
         let times = [self.start.is_some(), self.end.is_some(), self.extend.is_some()];
-        let amounts = [self.cpus.is_empty(), self.rate.is_empty(), self.drop_site.is_empty()];
+        let amounts = [self.site.is_empty(), self.link.is_empty(), self.drop_site.is_empty()];
         let says = self.request.is_some()
             || self.shorten.is_some()
+            || self.length.is_some()
             || times.contains(&true)
             || amounts.contains(&false)
             || self.may_move
@@ -183,7 +148,7 @@ impl ModifyArgs {
         let id = &self.id;
         Err(Failure::bad_input(format!(
             "nothing of {id} would change: say what to change, like `coalloc modify {id} --extend \
-             1h` or `--cpus SITE=8`; `coalloc modify --help` lists all that can change"
+             1h` or `--site NAME=8`; `coalloc modify --help` lists all that can change"
         )))
     }
 
@@ -226,9 +191,9 @@ impl ModifyArgs {
         let ends =
             window.and_then(|w| text::time(w.start.as_ref()).zip(text::time(w.end.as_ref())));
         let (was_start, was_end) = ends.ok_or_else(unknown)?;
-        let start = self.start.map_or(was_start, |when| when.at(now));
-        let length = was_end.since(was_start);
-        let end = match (self.end, self.extend, self.shorten) {
+        let start = self.start.as_ref().map_or(was_start, |when| when.at(now));
+        let length = self.length.map_or(was_end.since(was_start), |length| length.0);
+        let end = match (&self.end, self.extend, self.shorten) {
             (Some(end), _, _) => end.at(now),
             (_, Some(Length(more)), _) => start.saturating_add(length).saturating_add(more),
             (_, _, Some(Length(less))) => start.saturating_add(length).saturating_sub(less),
@@ -238,7 +203,7 @@ impl ModifyArgs {
             let text = format!("it would end at {end}, which is not after its start, {start}");
             return Err(Failure::bad_input(text));
         }
-        request.earliest_start = self.start.map(|_| time_to_wire(start));
+        request.earliest_start = self.start.as_ref().map(|_| time_to_wire(start));
         request.latest_start = None;
         request.duration = Some(span_to_wire(end.since(start)));
         self.set_amounts(&mut request)?;
@@ -260,16 +225,16 @@ impl ModifyArgs {
             request.sites.retain(|site| site.name != *name);
             request.links.retain(|link| link.from != *name && link.to != *name);
         }
-        for Setting { name, value } in &self.cpus {
+        for flag in &self.site {
             let known = names(request);
-            let site = request.sites.iter_mut().find(|site| site.name == *name);
-            site.ok_or_else(|| not_there("--cpus", name, &known))?.cpus = *value;
+            let site = request.sites.iter_mut().find(|site| site.name == flag.name);
+            flag.apply(site.ok_or_else(|| not_there("--site", &flag.name, &known))?);
         }
-        for Setting { name, value: Rate(bps) } in &self.rate {
+        for flag in &self.link {
             let of = |link: &v1::LinkRequest| format!("{}-{}", link.from, link.to);
             let known: Vec<String> = request.links.iter().map(of).collect();
-            let link = request.links.iter_mut().find(|link| of(link) == *name);
-            link.ok_or_else(|| not_there("--rate", name, &known))?.bandwidth_bps = *bps;
+            let link = request.links.iter_mut().find(|link| of(link) == flag.ends);
+            flag.apply(link.ok_or_else(|| not_there("--link", &flag.ends, &known))?);
         }
         Ok(())
     }
@@ -409,6 +374,7 @@ mod tests {
         assert_eq!((seconds(&request), request.earliest_start), (9_000, None));
         assert_eq!(request.latest_start, None);
         assert_eq!(seconds(&new("x r1 --shorten 10m").unwrap()), 3_000);
+        assert_eq!(seconds(&new("x r1 --for 2h").unwrap()), 7_200);
         assert_eq!(seconds(&new("x r1 --end 1970-01-01T04:00:00Z").unwrap()), 7_200);
         let moved = new("x r1 --start 1970-01-01T01:00:00Z").unwrap();
         assert_eq!((seconds(&moved), moved.earliest_start.unwrap().seconds), (3_600, 3_600));
@@ -420,6 +386,11 @@ mod tests {
         let request = new("x r1 --cpus a=8 --rate a-b=2G").unwrap();
         assert_eq!((request.sites[0].cpus, request.sites[1].cpus), (8, 4));
         assert_eq!(request.links[0].bandwidth_bps, 2_000_000_000);
+        let request = new("x r1 --site a=6,storage=2TB@N0 --link a-b=2.5G,latency=5ms").unwrap();
+        let site = &request.sites[0];
+        assert_eq!((site.cpus, site.others[0].amount), (6, 2_000));
+        assert_eq!(site.pinned_to.as_deref(), Some("N0"));
+        assert_eq!(request.links[0].bandwidth_bps, 2_500_000_000);
         let request = new("x r1 --drop-site b").unwrap();
         assert_eq!((request.sites.len(), request.links.len()), (1, 0));
         for wrong in ["x r1 --cpus z=8", "x r1 --rate b-a=1G", "x r1 --drop-site z"] {
@@ -427,7 +398,7 @@ mod tests {
             assert_eq!(failure.exit, Exit::BadInput);
             assert!(failure.message.contains("it has a"), "{failure}");
         }
-        for wrong in ["--rate a-b=fast", "--rate a-b=2.5G", "--cpus a", "--extend -1h"] {
+        for wrong in ["--rate a-b=fast", "--rate a-b=2.5X", "--cpus a", "--extend -1h"] {
             assert!(Line::try_parse_from(format!("x r1 {wrong}").split(' ')).is_err(), "{wrong}");
         }
         assert!(Line::try_parse_from("x r1 --request f --extend 1h".split(' ')).is_err());
@@ -454,11 +425,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_without_a_unit_that_is_hardly_meant_is_asked_about() {
-        let said = Line::try_parse_from("x r1 --rate a-b=100".split(' ')).unwrap_err().to_string();
-        assert!(said.contains("did you mean 100 Mbit/s, 100000000?"), "{said}");
+    fn a_rate_without_a_unit_is_refused_with_what_it_may_mean() {
+        let said = Line::try_parse_from("x r1 --link a-b=100".split(' ')).unwrap_err().to_string();
+        assert!(said.contains("write `100M` for Mbit/s or `100G` for Gbit/s"), "{said}");
         assert!(Line::try_parse_from("x r1 --rate a-b=1K".split(' ')).is_ok());
-        assert!(Line::try_parse_from("x r1 --rate a-b=1000".split(' ')).is_ok());
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct PictureArgs {
     /// The task, a TaskRequest as YAML or JSON; `-` reads standard input
     #[arg(short, long, value_name = "FILE")]
     request: PathBuf,
-    /// Replaces the task's `ready`: 2026-11-21T10:00:00Z, now, now+2h. Its deadline moves along
+    /// Replaces the task's `ready`: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. Its deadline moves along
     #[arg(long, value_name = "TIME")]
     earliest_start: Option<InstantArg>,
     #[command(flatten)]
@@ -67,7 +67,7 @@ const ASCII: Ink = Ink(['#', '+', '.']);
 /// When a file is wrong, or the coordinator cannot be asked.
 pub async fn run(args: &PictureArgs) -> Result<Answer, Failure> {
     let now = coalloc_net::clock::now().wall;
-    let file = TaskFile::read(&args.request, args.earliest_start, None, now)?;
+    let file = TaskFile::read(&args.request, args.earliest_start.as_ref(), None, now)?;
     let ink = if args.ascii { ASCII } else { BLOCKS };
     let width = usize::from(text::width());
     let Some(path) = &args.federation else { return believed(args, &file, now, width, ink).await };

@@ -21,6 +21,7 @@ use crate::user::wording::refusal;
 
 /// Plan a request and hold nothing
 ///
+/// The request is a file (--request), or flags: `--site a=4 --site b=8 --link a-b=2G --for 1h`.
 /// With --federation no daemon is needed: the file says what there is and what is taken.
 /// A request without earliest_start is then planned for the next full minute.
 /// With --planner the request is a task (a TaskRequest): data that travel, then a run.
@@ -35,7 +36,7 @@ pub struct PlanArgs {
     grc: GrcArgs,
     /// The request is a TaskRequest; plan it with this planner
     #[arg(long, value_name = "NAME", value_parser = planner_parser::<TaskPlannerName>(), help_heading = "Tasks",
-          conflicts_with_all = ["latest_start", "frames", "max_paths", "objective", "solver"])]
+          conflicts_with_all = ["site", "length", "latest_start", "before", "frames", "max_paths", "objective", "solver"])]
     planner: Option<TaskPlannerName>,
     #[command(flatten)]
     slots: SlotArgs,
@@ -64,8 +65,11 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
 }
 
 async fn run_task(args: &PlanArgs, planner: TaskPlannerName, now: Time) -> Result<Answer, Failure> {
-    let RequestArgs { request, earliest_start, user, search, .. } = &args.request;
-    let file = TaskFile::read(request, *earliest_start, user.as_ref(), now)?;
+    let RequestArgs { request, terms, search, .. } = &args.request;
+    let needs = || Failure::bad_input("--planner: needs a task in a file: --request FILE");
+    let path = request.as_deref().ok_or_else(needs)?;
+    let earliest = terms.after.as_ref().or(terms.earliest_start.as_ref());
+    let file = TaskFile::read(path, earliest, terms.user.as_ref(), now)?;
     let options = v1::TaskOptions {
         planner: Some(planner.name().to_owned()),
         plans: search.plans,

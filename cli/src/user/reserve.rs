@@ -13,8 +13,9 @@ use crate::user::wording::reservation::describe;
 
 /// Reserve a request
 ///
+/// The request is a file (--request), or flags: `--site a=4 --site b=8 --link a-b=2G --for 1h`.
 /// A request with the same --id and the same content is the same request: sent again, it gets the same answer.
-/// Times relative to now (`now+2h`) make different content each time.
+/// Times relative to now (`now+2h`, or none at all) make different content each time.
 #[derive(Debug, Clone, Args)]
 pub struct ReserveArgs {
     #[command(flatten)]

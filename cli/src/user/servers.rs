@@ -26,7 +26,7 @@ const DAY: Span = Span::from_secs(86_400);
 pub struct ServersArgs {
     #[command(subcommand)]
     what: Option<ServersKind>,
-    /// Start of the chart: 2026-11-21T10:00:00Z, now, now+2h
+    /// Start of the chart: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z
     #[arg(long, value_name = "TIME", default_value = "now")]
     start: InstantArg,
     /// Length of the chart [default: 24h]
@@ -55,7 +55,7 @@ enum ServersKind {
 /// Nothing is held: another user may be faster. `coalloc allocate --pick` takes some of them.
 #[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
-    /// Start of the window: 2026-11-21T10:00:00Z, now, now+2h
+    /// Start of the window: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z
     #[arg(long, value_name = "TIME")]
     start: InstantArg,
     /// Length of the window: 2h, 30m

@@ -81,7 +81,7 @@ impl TaskFile {
     /// When the file is not a task.
     pub fn read(
         path: &Path,
-        ready: Option<InstantArg>,
+        ready: Option<&InstantArg>,
         user: Option<&String>,
         now: Time,
     ) -> Result<Self, Failure> {

@@ -8,11 +8,10 @@ mod follow;
 mod show;
 
 use clap::Args;
-use coalloc_common::Span;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc::{self, GrcArgs};
-use crate::kit::when;
+use crate::kit::when::Length;
 
 /// Watch state changes as they happen, and resume where you stopped
 ///
@@ -45,13 +44,8 @@ pub struct WatchArgs {
     until: Option<follow::WatchGoal>,
     /// End when nothing has happened for this long, like 30s; exit code 4 when --count or --until was not
     /// reached
-    #[arg(long, value_name = "TIME", value_parser = idle)]
-    idle: Option<Span>,
-}
-
-fn idle(text: &str) -> Result<Span, String> {
-    let allowed = || "allowed: a length of time like 30s, 2m, 1h".to_owned();
-    when::span_us(text).filter(|us| *us > 0).map(Span::from_us).ok_or_else(allowed)
+    #[arg(long, value_name = "LENGTH")]
+    idle: Option<Length>,
 }
 
 /// Runs `coalloc watch`.
@@ -77,7 +71,11 @@ pub async fn run(args: &WatchArgs) -> Result<Answer, Failure> {
             user: args.user.clone().unwrap_or_default(),
         },
     };
-    let ends = follow::WatchLimits { count: args.count, until: args.until, idle: args.idle };
+    let ends = follow::WatchLimits {
+        count: args.count,
+        until: args.until,
+        idle: args.idle.map(|length| length.0),
+    };
     let exit = follow::follow(source, from.to_owned(), ends, args.json).await?;
     Ok(Answer { text: String::new(), exit })
 }

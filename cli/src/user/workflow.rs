@@ -46,7 +46,7 @@ struct FileArgs {
     /// The workflow, a Workflow as YAML or JSON; `-` reads standard input
     #[arg(value_name = "FILE")]
     path: PathBuf,
-    /// Replaces `ready`: 2026-11-21T10:00:00Z, now, now+2h. The deadline moves along
+    /// Replaces `ready`: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. The deadline moves along
     #[arg(long, value_name = "TIME")]
     earliest_start: Option<InstantArg>,
     /// Replaces `user`

@@ -1,9 +1,9 @@
 //! Small texts: input from the command line, and tokens that clients send back.
 
-use coalloc_cli::kit::when::{InstantArg, Length};
+use coalloc_cli::kit::when::{InstantArg, Length, Rate, TimeZone};
 use coalloc_common::Time;
 
-pub(crate) const TIMES: [&str; 10] = [
+pub(crate) const TIMES: [&str; 15] = [
     "2026-11-21T10:00:00Z",
     "now",
     "now+2h30m",
@@ -14,6 +14,11 @@ pub(crate) const TIMES: [&str; 10] = [
     "now+366d",
     "P1DT2H",
     "1h30m",
+    "1h30",
+    "tomorrow 14:00",
+    "Mon 9:00 +01:00",
+    "2026-11-24 14:00",
+    "2.5 Gbit/s",
 ];
 
 pub(crate) const TOKENS: [&str; 4] = [
@@ -23,13 +28,15 @@ pub(crate) const TOKENS: [&str; 4] = [
     "e61dee7fc9364e7494e61b4bdf028f5a:18446744073709551615:0ae7f84237953360",
 ];
 
-/// Instants and lengths of time.
+/// Instants, lengths of time and rates.
 pub(crate) fn times(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let (when, length) = (text.parse::<InstantArg>(), text.parse::<Length>());
+    let now = Time::from_us(1_795_219_200_000_000);
+    let when = InstantArg::read(text, now, &TimeZone::UTC);
+    let (length, rate) = (text.parse::<Length>(), text.parse::<Rate>());
     match &when {
         Ok(when) => {
-            let _ = when.at(Time::from_us(1_795_219_200_000_000)).to_string();
+            let _ = when.time(now).to_string();
         }
         Err(said) => assert!(said.contains("allowed"), "{said}"),
     }
@@ -37,7 +44,10 @@ pub(crate) fn times(bytes: &[u8]) -> bool {
         Ok(length) => assert!(length.0.as_us() > 0),
         Err(said) => assert!(said.contains("allowed"), "{said}"),
     }
-    when.is_ok() || length.is_ok()
+    if let Err(said) = &rate {
+        assert!(said.contains("allowed"), "{said}");
+    }
+    when.is_ok() || length.is_ok() || rate.is_ok()
 }
 
 /// Tokens of a watch, and digests of plans.

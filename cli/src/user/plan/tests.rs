@@ -5,7 +5,8 @@ use std::path::Path;
 use coalloc_plan::Solver;
 
 use super::*;
-use crate::kit::request::{ObjectiveArg, SearchArgs};
+use crate::kit::request::{ObjectiveArg, SearchArgs, TermFlags};
+use crate::kit::request_flags::RequestFlags;
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples").join(name)
@@ -17,10 +18,9 @@ fn elgl() -> PathBuf {
 
 fn request(name: &str) -> RequestArgs {
     RequestArgs {
-        request: example(name),
-        earliest_start: None,
-        latest_start: None,
-        user: None,
+        request: Some(example(name)),
+        parts: RequestFlags::default(),
+        terms: TermFlags::default(),
         search: SearchArgs::default(),
     }
 }
@@ -61,8 +61,11 @@ fn two_sites_on_the_papers_federation() {
 #[test]
 fn slack_gives_one_plan_a_frame_earliest_first() {
     let slack = RequestArgs {
-        earliest_start: Some("now+2h".parse().unwrap()),
-        latest_start: Some("now+5h".parse().unwrap()),
+        terms: TermFlags {
+            earliest_start: Some("now+2h".parse().unwrap()),
+            latest_start: Some("now+5h".parse().unwrap()),
+            ..TermFlags::default()
+        },
         search: SearchArgs { frames: Some(4), ..SearchArgs::default() },
         ..request("two-sites.yaml")
     };
@@ -110,7 +113,10 @@ fn a_pair_waits_until_its_only_other_site_is_free() {
     assert_eq!(response.plans[0].cost_millipoints, 4_000 + 8_000 + 1_000);
     // Without the slack there is no plan at all, and the exit code says so.
     let exact = RequestArgs {
-        latest_start: Some("2027-02-01T09:00:00Z".parse().unwrap()),
+        terms: TermFlags {
+            latest_start: Some("2027-02-01T09:00:00Z".parse().unwrap()),
+            ..TermFlags::default()
+        },
         ..request("pair-after-noon.json")
     };
     let (response, exit) = planned(federation(), exact).unwrap();
@@ -269,7 +275,7 @@ fn a_further_kind_that_is_wrong_is_named_with_its_line() {
     for (good, bad, expected) in cases {
         let path = folder.path().join("request.yaml");
         std::fs::write(&path, text.replacen(good, bad, 1)).unwrap();
-        let args = RequestArgs { request: path, ..request("x") };
+        let args = RequestArgs { request: Some(path), ..request("x") };
         let failure = planned(example("storage-federation.yaml"), args).unwrap_err();
         let place = format!("request.yaml:{line}: sites[1].{expected}");
         assert!(failure.message.contains(&place), "{failure}, not {place}");
@@ -387,7 +393,7 @@ fn a_window_of_a_part_that_is_wrong_is_named_with_its_range() {
         let path = folder.path().join("request.yaml");
         assert!(text.contains(good), "{good}");
         std::fs::write(&path, text.replacen(good, bad, 1)).unwrap();
-        let args = RequestArgs { request: path, ..request("x") };
+        let args = RequestArgs { request: Some(path), ..request("x") };
         let failure = planned(example("storage-federation.yaml"), args).unwrap_err();
         assert!(failure.message.contains(field) && failure.message.contains(allowed), "{failure}");
     }
@@ -426,7 +432,8 @@ fn mistakes_of_sense_name_file_line_and_field() {
     ];
     for (good, bad, expected) in of_request {
         let path = write("request.yaml", &text.replacen(good, bad, 1));
-        let failure = planned(elgl(), RequestArgs { request: path, ..request("x") }).unwrap_err();
+        let failure =
+            planned(elgl(), RequestArgs { request: Some(path), ..request("x") }).unwrap_err();
         let place = format!("request.yaml:{}: {expected}", line(&text, good));
         assert!(failure.message.contains(&place), "{failure}, not {place}");
         assert_eq!(failure.exit, Exit::BadInput);

@@ -39,7 +39,7 @@ pub struct SubmitArgs {
     /// The task, a TaskRequest as YAML or JSON; `-` reads standard input
     #[arg(short, long, value_name = "FILE")]
     request: PathBuf,
-    /// Replaces the task's `ready`: 2026-11-21T10:00:00Z, now, now+2h. Its deadline moves along
+    /// Replaces the task's `ready`: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. Its deadline moves along
     #[arg(long, value_name = "TIME")]
     earliest_start: Option<InstantArg>,
     /// Replaces the task's user
@@ -92,7 +92,8 @@ impl From<Reservation> for v1::TaskReservation {
 pub async fn run(args: &TaskArgs) -> Result<Answer, Failure> {
     let TaskCommand::Submit(args) = &args.what;
     let now = coalloc_net::clock::now().wall;
-    let file = TaskFile::read(&args.request, args.earliest_start, args.user.as_ref(), now)?;
+    let file =
+        TaskFile::read(&args.request, args.earliest_start.as_ref(), args.user.as_ref(), now)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     let mut client = args.grc.connect().await?;
     // Printed before the call, so that the user can ask about the task even if this process dies.

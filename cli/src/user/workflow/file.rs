@@ -40,7 +40,7 @@ impl WorkflowFile {
             }
         }
         let mut request = document.message.clone();
-        if let Some(when) = args.earliest_start {
+        if let Some(when) = &args.earliest_start {
             let at = when.at(now);
             let times =
                 text::time(request.ready.as_ref()).zip(text::time(request.deadline.as_ref()));

@@ -28,7 +28,7 @@ pub(super) struct ReportArgs {
     activity: String,
     /// What happened
     event: EventArg,
-    /// Until when it runs, with needs-until: 2026-11-21T10:00:00Z, now+20m
+    /// Until when it runs, with needs-until: 14:30, now+20m, 2026-11-21T10:00:00Z
     #[arg(required_if_eq("event", "needs-until"))]
     until: Option<InstantArg>,
     /// When it happened [default: now]
@@ -78,7 +78,7 @@ pub(super) struct ReviseArgs {
     /// An activity that is placed anew unless it has begun; may be given several times
     #[arg(long, value_name = "NAME")]
     activity: Vec<String>,
-    /// A new deadline: 2026-11-21T10:00:00Z, now+2h
+    /// A new deadline: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z
     #[arg(long, value_name = "TIME")]
     deadline: Option<InstantArg>,
     /// Say what the new version would be, and change nothing
@@ -120,8 +120,8 @@ pub(super) async fn report(args: &ReportArgs) -> Result<Answer, Failure> {
         user,
         activity: args.activity.clone(),
         event: event.into(),
-        until: args.until.map(|until| time_to_wire(until.at(now))),
-        time: args.at.map(|at| time_to_wire(at.at(now))),
+        until: args.until.as_ref().map(|until| time_to_wire(until.at(now))),
+        time: args.at.as_ref().map(|at| time_to_wire(at.at(now))),
         excluded: args.exclude.clone(),
     };
     let what_to_do = format!("send it again with --report-id {report_id}: it is recorded once");
@@ -154,7 +154,7 @@ pub(super) async fn revise(args: &ReviseArgs) -> Result<Answer, Failure> {
         user,
         excluded: args.exclude.clone(),
         again: args.activity.clone(),
-        deadline: args.deadline.map(|deadline| time_to_wire(deadline.at(now))),
+        deadline: args.deadline.as_ref().map(|deadline| time_to_wire(deadline.at(now))),
         plan_only: args.plan_only,
     };
     let what_to_do = format!("send it again with --change-id {change_id}: it is made once");
