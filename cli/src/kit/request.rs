@@ -214,6 +214,24 @@ pub fn link_hardly_meant(request: &v1::CoAllocationRequest) -> Option<(String, S
     })
 }
 
+/// The problem with a field as one of the flag that set the field, or a part of it; `None` if no flag did.
+#[must_use]
+pub fn blamed(flags: &[(String, String)], field: &str, problem: &str) -> Option<String> {
+    // What is left of the field behind the part that the flag set.
+    let part_of = |set: &str| {
+        let rest = field.strip_prefix(set)?;
+        match rest.chars().next() {
+            None | Some('[') => Some(""),
+            Some('.') => rest.strip_prefix('.'),
+            Some(_) => None,
+        }
+    };
+    flags.iter().find_map(|(set, flag)| match part_of(set)? {
+        "" => Some(format!("{flag}: {problem}")),
+        part => Some(format!("{flag}: {part}: {problem}")),
+    })
+}
+
 /// How far the latest start of a request without a file is from the earliest, unless a flag says it.
 const STARTS: Span = Span::from_secs(24 * 3_600);
 
@@ -318,20 +336,8 @@ impl ParsedRequest {
     #[must_use]
     pub fn mistake(&self, field: &str, problem: &str) -> Failure {
         let field = field.strip_prefix("request.").unwrap_or(field);
-        // What is left of the field behind the part that the flag set.
-        let part_of = |replaced: &str| {
-            let rest = field.strip_prefix(replaced)?;
-            match rest.chars().next() {
-                None | Some('[') => Some(""),
-                Some('.') => rest.strip_prefix('.'),
-                Some(_) => None,
-            }
-        };
-        let mut flags = self.replaced.iter();
-        let flag = flags.find_map(|(replaced, flag)| Some((flag, part_of(replaced)?)));
-        match (flag, &self.document) {
-            (Some((flag, "")), _) => Failure::bad_input(format!("{flag}: {problem}")),
-            (Some((flag, part)), _) => Failure::bad_input(format!("{flag}: {part}: {problem}")),
+        match (blamed(&self.replaced, field, problem), &self.document) {
+            (Some(said), _) => Failure::bad_input(said),
             (None, Some(document)) => document.mistake(field, problem).into(),
             (None, None) => Failure::bad_input(format!("{field}: {problem}")),
         }

@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 use uuid::Uuid;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::{SearchArgs, link_hardly_meant};
+use crate::kit::request::{SearchArgs, blamed, link_hardly_meant};
 use crate::kit::request_flags::{LinkFlag, SiteFlag};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
@@ -110,6 +110,7 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     } else if document.is_none() || request.user.is_empty() {
         request.user.clone_from(&old.user);
     }
+    let flags = args.flags(&request);
     let change_id = args.change_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     // Printed before the call, so that the user can ask about the change even if this process dies.
     text::note(&format!("change id: {change_id}"));
@@ -121,7 +122,8 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
         may_move: args.may_move,
     };
     let response = client.modify(wire).await;
-    let response = response.map_err(|status| failure(&status, document.as_ref(), &args.id))?;
+    let response =
+        response.map_err(|status| failure(&status, document.as_ref(), &flags, &args.id))?;
     let new = response.into_inner().reservation;
     let new = new.ok_or_else(|| Failure::internal("an answer without content"))?;
     let text = if args.json { text::json(&new)? } else { compare(&old, &new) };
@@ -213,6 +215,35 @@ impl ModifyArgs {
         Ok(request)
     }
 
+    /// The fields of the new version and of its options that flags set, each with its flag.
+    fn flags(&self, request: &v1::CoAllocationRequest) -> Vec<(String, String)> {
+        let mut flags: Vec<(String, String)> = Vec::new();
+        for (index, site) in request.sites.iter().enumerate() {
+            // The last of several flags for one site is the one that counts.
+            let flag = self.site.iter().rev().find(|flag| flag.name == site.name);
+            let flag = flag.map(|flag| format!("--site {}", flag.written));
+            flags.extend(flag.map(|flag| (format!("sites[{index}]"), flag)));
+        }
+        for (index, link) in request.links.iter().enumerate() {
+            let ends = format!("{}-{}", link.from, link.to);
+            let flag = self.link.iter().rev().find(|flag| flag.ends == ends);
+            let flag = flag.map(|flag| format!("--link {}", flag.written));
+            flags.extend(flag.map(|flag| (format!("links[{index}]"), flag)));
+        }
+        let set = [
+            ("earliest_start", "--start", self.start.is_some()),
+            ("duration", "--for", self.length.is_some()),
+            ("duration", "--end", self.end.is_some()),
+            ("duration", "--extend", self.extend.is_some()),
+            ("duration", "--shorten", self.shorten.is_some()),
+            ("user", "--user", self.user.is_some()),
+        ];
+        let set = set.iter().filter(|(_, _, set)| *set).map(|(field, flag, _)| (*field, *flag));
+        let set = set.chain(SearchArgs::FLAGS);
+        flags.extend(set.map(|(field, flag)| (field.to_owned(), flag.to_owned())));
+        flags
+    }
+
     fn set_amounts(&self, request: &mut v1::CoAllocationRequest) -> Result<(), Failure> {
         let names = |request: &v1::CoAllocationRequest| -> Vec<String> {
             request.sites.iter().map(|site| site.name.clone()).collect()
@@ -250,15 +281,13 @@ fn not_there(flag: &str, name: &str, known: &[String]) -> Failure {
 fn failure(
     status: &Status,
     document: Option<&Document<v1::CoAllocationRequest>>,
+    flags: &[(String, String)],
     id: &str,
 ) -> Failure {
     let mistakes = rpc::violations(status).into_iter().filter_map(|(field, problem)| {
-        let mut flags = SearchArgs::FLAGS.iter();
-        if let Some((_, flag)) = flags.find(|(option, _)| field.starts_with(option)) {
-            return Some(format!("{flag}: {problem}"));
-        }
         let field = field.strip_prefix("request.").unwrap_or(&field);
-        document.map(|document| document.mistake(field, &problem).to_string())
+        let of_file = || document.map(|document| document.mistake(field, &problem).to_string());
+        blamed(flags, field, &problem).or_else(of_file)
     });
     let mistakes: Vec<String> = mistakes.collect();
     if !mistakes.is_empty() {
@@ -432,11 +461,21 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_refused_is_blamed_on_its_flag() {
-        let error = InvalidField::new("options.objectives[1]", "price", "each at most once");
-        let failure = failure(&coalloc_net::status::invalid(&error), None, "r1");
-        assert_eq!(failure.exit, Exit::BadInput);
-        assert!(failure.message.starts_with("--objective: price is not"), "{failure}");
+    fn what_is_refused_is_blamed_on_its_flag() {
+        let args = args("x r1 --site a=8 --site b=0 --link a-b=0G --for 500d");
+        let flags = args.flags(reservation().request.as_ref().unwrap());
+        let cases = [
+            ("options.objectives[1]", "--objective: price is not"),
+            ("request.sites[1].cpus", "--site b=0: cpus: price is not"),
+            ("request.links[0].bandwidth_bps", "--link a-b=0G: bandwidth_bps: price is not"),
+            ("request.duration", "--for: price is not"),
+        ];
+        for (field, start) in cases {
+            let error = InvalidField::new(field, "price", "each at most once");
+            let failure = failure(&coalloc_net::status::invalid(&error), None, &flags, "r1");
+            assert_eq!(failure.exit, Exit::BadInput);
+            assert!(failure.message.starts_with(start), "{failure}");
+        }
     }
 
     #[test]
@@ -455,6 +494,6 @@ mod tests {
             assert_eq!(exit(&one), expected, "{state:?}");
         }
         let status = Status::failed_precondition("it is terminated");
-        assert_eq!(failure(&status, None, "r1").exit, Exit::Refused);
+        assert_eq!(failure(&status, None, &[], "r1").exit, Exit::Refused);
     }
 }
