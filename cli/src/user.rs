@@ -4,6 +4,7 @@
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
 //!   deprovision), [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
+//! * [`daemons`]: those of a federation as processes of this machine.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -13,6 +14,7 @@
 
 pub mod allocate;
 pub mod certs;
+pub mod daemons;
 pub mod give_up;
 pub mod health;
 pub mod ledger;

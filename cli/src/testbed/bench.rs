@@ -32,9 +32,9 @@ use coalloc_proto::v1;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, IdentityArgs};
 use crate::kit::text;
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::layout::{Post, Setup};
 use crate::testbed::local::{self, Folder};
+use crate::user::daemons::{Daemons, stop};
 use crate::user::offline::Federation;
 use load::{Load, Pace, WorkloadKind};
 use report::Report;
@@ -134,7 +134,7 @@ async fn measure(args: &BenchArgs) -> Result<Report, Failure> {
     let outcome = measure_here(args, &file, &folder, &mut daemons).await;
     // A daemon that died explains more than a daemon whose call failed.
     let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-    local::stop(&mut daemons);
+    stop(&mut daemons);
     if outcome.is_err() {
         text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
     }

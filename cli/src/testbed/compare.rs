@@ -28,8 +28,8 @@ use crate::kit::text;
 use crate::kit::when::next_full;
 use crate::testbed::bench::counts;
 use crate::testbed::demo::workload::{self, PAPER_REQUESTS, Type4};
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::{self, Folder};
+use crate::user::daemons::{Daemons, stop};
 use crate::user::offline::Federation;
 use report::{Report, SolverRun};
 
@@ -122,7 +122,7 @@ async fn each(
         let ran = one(args, file, &own, &mut daemons, *solver, day).await;
         // A daemon that died explains more than a daemon whose call failed.
         let ran = ran.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-        local::stop(&mut daemons);
+        stop(&mut daemons);
         all.push(ran?);
     }
     Ok(all)

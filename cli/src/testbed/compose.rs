@@ -20,9 +20,9 @@ use coalloc_common::{Identity, Role};
 use coalloc_proto::v1;
 use serde::Serialize;
 
+use crate::kit::certificates::{GRID, identity, local_hosts, operator};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
-use crate::testbed::local::certificates::{GRID, identity, local_hosts, operator};
 use crate::testbed::local::layout::{self, GRC};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;

@@ -41,9 +41,9 @@ use self::report::Report;
 use self::site::Site;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::layout::{self, Setup};
-use crate::testbed::local::{Folder, first_death, start_posts, stop};
+use crate::testbed::local::{Folder, start_posts};
+use crate::user::daemons::{Daemons, first_death, stop};
 
 /// A site of the story, and where its things are.
 #[derive(Debug)]

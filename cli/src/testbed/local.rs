@@ -1,13 +1,11 @@
 //! Federations of real processes on this machine, for every command that starts one.
 //!
-//! [`layout`] writes a configuration for each daemon, with ports from [`ports`]; [`daemons`] starts `coalloc
-//! serve` for each and stops them in any case. [`start`] puts these together. [`elgl`] is the federation that
+//! [`layout`] writes a configuration for each daemon, with ports from [`ports`]; [`daemons`](crate::user::daemons) starts
+//! `coalloc serve` for each and stops them in any case. [`start`] puts these together. [`elgl`] is the federation that
 //! is started when none is named.
 //!
 //! What is sent to a federation, and what is measured of it, is not here.
 
-pub mod certificates;
-pub mod daemons;
 pub mod etcd;
 pub mod layout;
 pub mod ports;
@@ -21,11 +19,11 @@ use coalloc_proto::v1;
 use tempfile::TempDir;
 
 use crate::kit::exit::Failure;
-use crate::kit::rpc::{self, Coordinator};
+use crate::kit::rpc;
 use crate::kit::text;
+use crate::user::daemons::{Daemons, wait_reachable};
 use crate::user::offline::Federation;
 use crate::user::serve::Kind;
-use daemons::{Daemons, PAUSE, START_PATIENCE};
 use layout::{Post, Setup, Shape};
 
 /// The environment of the paper, used when --federation is not given.
@@ -129,53 +127,6 @@ async fn share_ledger(post: &Post) -> Result<(), Failure> {
     match output.status.success() {
         true => Ok(()),
         false => Err(failed(&String::from_utf8_lossy(&output.stderr))),
-    }
-}
-
-/// Waits until the coordinator reaches every resource manager.
-async fn wait_reachable(client: &mut Coordinator, daemons: &mut Daemons) -> Result<(), Failure> {
-    let end = Instant::now() + START_PATIENCE;
-    loop {
-        daemons.check_alive()?;
-        let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
-        let problems = match answer {
-            Err(status) => vec![format!("grc: {}", status.message())],
-            Ok(answer) => {
-                let managers = answer.into_inner().resource_managers.into_iter();
-                let lost = managers.filter(|manager| !manager.reachable);
-                lost.map(|manager| format!("{}: {}", manager.name, manager.problem)).collect()
-            }
-        };
-        if problems.is_empty() {
-            return Ok(());
-        }
-        if Instant::now() > end {
-            let seconds = START_PATIENCE.as_secs();
-            let problems = problems.join("\n");
-            let text =
-                format!("not all resource managers are reachable after {seconds} s\n{problems}");
-            return Err(Failure::internal(text));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// Returns when a daemon ends that should not.
-pub(crate) async fn first_death(daemons: &mut Daemons) -> Failure {
-    loop {
-        tokio::time::sleep(PAUSE).await;
-        if let Err(failure) = daemons.check_alive() {
-            return failure;
-        }
-    }
-}
-
-/// Stops the daemons, and prints which of them had to be killed.
-pub(crate) fn stop(daemons: &mut Daemons) {
-    let killed = daemons.stop();
-    if !killed.is_empty() {
-        let names = text::enumerate(&killed);
-        text::note(&format!("did not stop when asked and had to be killed: {names}"));
     }
 }
 

@@ -15,10 +15,10 @@ use super::requests::Requests;
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc;
 use crate::kit::text;
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::etcd::EtcdCluster;
 use crate::testbed::local::layout::Setup;
 use crate::testbed::local::{self, Folder};
+use crate::user::daemons::{Daemons, stop};
 use crate::user::serve::Kind;
 
 /// Measure what it costs to share a coordinator's ledger in etcd
@@ -74,7 +74,7 @@ async fn measure(args: &SharedArgs, members: usize) -> Result<Outcome, Failure> 
     let mut daemons = Daemons::default();
     let outcome = load(args, &folder, etcd.as_ref(), &mut daemons).await;
     let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-    local::stop(&mut daemons);
+    stop(&mut daemons);
     outcome
 }
 

@@ -26,9 +26,9 @@ use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc;
 use crate::kit::text;
 use crate::testbed::demo::torus;
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::layout::Setup;
 use crate::testbed::local::{self, Folder};
+use crate::user::daemons::{Daemons, stop};
 use crate::user::offline::Federation;
 use crate::user::task::submit::Reservation;
 
@@ -86,7 +86,7 @@ pub async fn run(args: &TasksArgs) -> Result<Answer, Failure> {
         let outcome = measure(args, way, &file, &folder, &mut daemons).await;
         // A daemon that died explains more than a daemon whose call failed.
         let outcome = outcome.map_err(|failure| daemons.check_alive().err().unwrap_or(failure));
-        local::stop(&mut daemons);
+        stop(&mut daemons);
         if outcome.is_err() {
             text::note(&format!("logs and ledgers are in {}", folder.keep().display()));
         }

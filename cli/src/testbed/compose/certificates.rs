@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use crate::kit::authority::folder::IdentityFolder;
 use crate::kit::authority::host::HostName;
 use crate::kit::authority::time_of;
+use crate::kit::certificates::{Certificates, OPERATOR};
 use crate::kit::exit::{Answer, Failure};
-use crate::testbed::local::certificates::{Certificates, OPERATOR};
 
 /// The file that lists the identities.
 pub(super) const IDENTITIES: &str = "identities.json";

@@ -21,12 +21,12 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc;
 use crate::kit::text;
 use crate::testbed::audit::{Audit, Places, hear, journal, judge};
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::etcd::{EtcdCluster, EtcdLine};
 use crate::testbed::local::layout::{Post, Setup};
-use crate::testbed::local::{Folder, elgl, start, stop};
+use crate::testbed::local::{Folder, elgl, start};
 use crate::testbed::soak::meter::Outcome;
 use crate::testbed::soak::{self, Soak};
+use crate::user::daemons::{Daemons, stop};
 use crate::user::serve::Kind;
 
 /// The members of etcd: one of them may fail.

@@ -8,8 +8,8 @@ use tonic::Status;
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::rpc;
 use crate::testbed::audit::{Lower, Testimony, testimony};
-use crate::testbed::local::daemons::PAUSE;
 use crate::testbed::local::layout::Post;
+use crate::user::daemons::PAUSE;
 use crate::user::serve::Kind;
 
 /// How long aborts and clean-ups may take after the last answer.

@@ -20,9 +20,9 @@ use crate::kit::when::next_full;
 use crate::testbed::audit::report::lines;
 use crate::testbed::audit::rules::audit;
 use crate::testbed::audit::{Check, Testimony};
-use crate::testbed::local::daemons::Daemons;
 use crate::testbed::local::layout::Setup;
-use crate::testbed::local::{Folder, first_death, start, stop};
+use crate::testbed::local::{Folder, start};
+use crate::user::daemons::{Daemons, first_death, stop};
 use crate::user::offline::Federation;
 use crate::user::wording::servers::counted;
 

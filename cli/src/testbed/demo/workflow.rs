@@ -24,9 +24,9 @@ use crate::testbed::audit::report::lines;
 use crate::testbed::audit::rules::audit;
 use crate::testbed::audit::testimony::whole_reservations;
 use crate::testbed::audit::{Check, Testimony};
-use crate::testbed::local::daemons::{Daemons, PAUSE};
 use crate::testbed::local::layout::{Post, Setup};
-use crate::testbed::local::{Folder, elgl, start, stop};
+use crate::testbed::local::{Folder, elgl, start};
+use crate::user::daemons::{Daemons, PAUSE, stop};
 use crate::user::wording::workflow::{
     ASCII, BLOCKS, Marks, body, earlier_tries, headline, refusal,
 };

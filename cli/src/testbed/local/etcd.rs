@@ -11,9 +11,9 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
-use super::daemons::{PAUSE, START_PATIENCE};
 use super::ports;
 use crate::kit::exit::Failure;
+use crate::user::daemons::{PAUSE, START_PATIENCE};
 
 /// A cluster of etcd. Its members are killed when this value is dropped.
 #[derive(Debug)]

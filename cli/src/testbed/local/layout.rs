@@ -1,16 +1,16 @@
 //! The folder of a federation: a configuration, ledger, log and identity for each daemon, made from one federation file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use coalloc_common::{Identity, Role, limits};
+use coalloc_common::{Role, limits};
 use coalloc_net::client::{Dialer, several};
 use coalloc_proto::v1;
 use serde::Serialize;
 
-use super::certificates::{self, Certificates, GRID};
 use super::ports;
+use crate::kit::certificates::{self, Certificates, GRID};
 use crate::kit::exit::Failure;
 use crate::kit::rpc;
 use crate::kit::text;
@@ -24,41 +24,8 @@ const LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 pub const GRC: &str = "grc";
 
 /// The folder with the identity of whoever uses the federation, in the federation's folder.
-pub use super::certificates::OPERATOR;
-
-/// One daemon to start.
-#[derive(Debug, Clone)]
-pub struct Post {
-    /// The name in the federation.
-    pub name: String,
-    /// The kind of daemon.
-    pub kind: Kind,
-    /// host:port.
-    pub address: String,
-    /// host:port of the daemon's metrics, if it serves any.
-    pub metrics: Option<String>,
-    /// The configuration file.
-    pub config: PathBuf,
-    /// The file that gets the daemon's standard error.
-    pub log: PathBuf,
-    /// Who the daemon is, and the folder with its identity, relative to the configuration; `None` in plain text.
-    pub identity: Option<(Identity, PathBuf)>,
-    /// Connects to the daemon as the operator.
-    pub dialer: Dialer,
-    /// Whether the process shares a ledger, so that it may run without serving.
-    pub may_stand_by: bool,
-}
-
-impl Post {
-    /// Connects to other daemons as this daemon would.
-    ///
-    /// # Errors
-    /// When its identity cannot be read.
-    pub fn as_itself(&self) -> Result<Dialer, Failure> {
-        let Some((_, folder)) = &self.identity else { return Ok(Dialer::plain_text()) };
-        rpc::dialer_of(&self.config.parent().unwrap_or(Path::new(".")).join(folder))
-    }
-}
+pub use crate::kit::certificates::OPERATOR;
+pub use crate::user::daemons::Post;
 
 /// What a demo's daemons show of themselves: metrics and traces.
 #[derive(Debug, Clone, Default)]

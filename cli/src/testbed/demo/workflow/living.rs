@@ -15,8 +15,8 @@ use super::submit;
 use crate::kit::exit::Failure;
 use crate::kit::rpc::{self, Workflows};
 use crate::testbed::audit::Testimony;
-use crate::testbed::local::daemons::{Daemons, PAUSE};
 use crate::testbed::local::layout::Post;
+use crate::user::daemons::{Daemons, PAUSE};
 use crate::user::wording::workflow::{Marks, body, headline};
 
 /// A workflow that begins as soon as it can.

@@ -2,17 +2,22 @@
 
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use coalloc_common::Identity;
+use coalloc_net::client::Dialer;
+use coalloc_proto::v1;
 use rustix::process::{Pid, Signal, kill_process};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::layout::Post;
 use crate::kit::exit::Failure;
+use crate::kit::rpc::{self, Coordinator};
+use crate::kit::text;
+use crate::user::serve::Kind;
 
 /// Timeout for the start of all daemons together.
 pub const START_PATIENCE: Duration = Duration::from_secs(60);
@@ -24,6 +29,40 @@ const STOP_PATIENCE: Duration = Duration::from_secs(15);
 const TAIL_LINES: usize = 15;
 /// Pause between two checks.
 pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// One daemon to start.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// The name in the federation.
+    pub name: String,
+    /// The kind of daemon.
+    pub kind: Kind,
+    /// host:port.
+    pub address: String,
+    /// host:port of the daemon's metrics, if it serves any.
+    pub metrics: Option<String>,
+    /// The configuration file.
+    pub config: PathBuf,
+    /// The file that gets the daemon's standard error.
+    pub log: PathBuf,
+    /// Who the daemon is, and the folder with its identity, relative to the configuration; `None` in plain text.
+    pub identity: Option<(Identity, PathBuf)>,
+    /// Connects to the daemon as the operator.
+    pub dialer: Dialer,
+    /// Whether the process shares a ledger, so that it may run without serving.
+    pub may_stand_by: bool,
+}
+
+impl Post {
+    /// Connects to other daemons as this daemon would.
+    ///
+    /// # Errors
+    /// When its identity cannot be read.
+    pub fn as_itself(&self) -> Result<Dialer, Failure> {
+        let Some((_, folder)) = &self.identity else { return Ok(Dialer::plain_text()) };
+        rpc::dialer_of(&self.config.parent().unwrap_or(Path::new(".")).join(folder))
+    }
+}
 
 /// Processes that are stopped when this value is dropped, unless they are kept.
 #[derive(Debug, Default)]
@@ -223,6 +262,59 @@ impl Running {
     }
 }
 
+/// Waits until the coordinator reaches every resource manager.
+///
+/// # Errors
+/// When a daemon ends, or the coordinator does not reach all of them in time.
+pub(crate) async fn wait_reachable(
+    client: &mut Coordinator,
+    daemons: &mut Daemons,
+) -> Result<(), Failure> {
+    let end = Instant::now() + START_PATIENCE;
+    loop {
+        daemons.check_alive()?;
+        let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
+        let problems = match answer {
+            Err(status) => vec![format!("grc: {}", status.message())],
+            Ok(answer) => {
+                let managers = answer.into_inner().resource_managers.into_iter();
+                let lost = managers.filter(|manager| !manager.reachable);
+                lost.map(|manager| format!("{}: {}", manager.name, manager.problem)).collect()
+            }
+        };
+        if problems.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() > end {
+            let seconds = START_PATIENCE.as_secs();
+            let problems = problems.join("\n");
+            let text =
+                format!("not all resource managers are reachable after {seconds} s\n{problems}");
+            return Err(Failure::internal(text));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Returns when a daemon ends that should not.
+pub(crate) async fn first_death(daemons: &mut Daemons) -> Failure {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if let Err(failure) = daemons.check_alive() {
+            return failure;
+        }
+    }
+}
+
+/// Stops the daemons, and prints which of them had to be killed.
+pub(crate) fn stop(daemons: &mut Daemons) {
+    let killed = daemons.stop();
+    if !killed.is_empty() {
+        let names = text::enumerate(&killed);
+        text::note(&format!("did not stop when asked and had to be killed: {names}"));
+    }
+}
+
 fn is_running(answer: &HealthCheckResponse) -> bool {
     matches!(answer.status(), ServingStatus::Serving | ServingStatus::NotServing)
 }
@@ -243,7 +335,6 @@ fn tail(log: &Path) -> String {
 mod tests {
     use super::*;
     use crate::kit::exit::Exit;
-    use crate::user::serve::Kind;
 
     fn post(folder: &Path) -> Post {
         Post {
@@ -254,7 +345,7 @@ mod tests {
             config: folder.join("none.json"),
             log: folder.join("none.log"),
             identity: None,
-            dialer: coalloc_net::client::Dialer::plain_text(),
+            dialer: Dialer::plain_text(),
             may_stand_by: false,
         }
     }

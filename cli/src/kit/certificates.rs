@@ -1,11 +1,11 @@
-//! The certificates of a testbed: an authority for each domain, and an identity for each daemon and for the operator who
-//! uses the testbed.
+//! The certificates of a federation whose files are in one folder: an authority for each domain, and identities for its
+//! daemons and for those who use it.
 //!
-//! Every domain of the federation file has its own authority, as if it were another organisation; coordinators over
-//! several domains are in the domain [`GRID`], and so is the operator. The authorities are in the folder `authorities` of
-//! the testbed, and the identities in the folder `identities`.
+//! Every domain of the federation has its own authority, as if it were another organisation; coordinators over
+//! several domains are in the domain [`GRID`], and so is the operator. The authorities are in the folder [`AUTHORITIES`] of
+//! the federation, and the identities in the folder [`IDENTITIES`].
 //!
-//! Left out: certificates for anything else than a testbed (`coalloc certs`).
+//! Left out: certificates of other identities, and folders elsewhere (`coalloc certs`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,12 +19,16 @@ use crate::kit::authority::host::HostName;
 use crate::kit::authority::{self, Authority, Validity};
 use crate::kit::exit::Failure;
 
+/// The folder with a folder for each domain's authority.
+pub const AUTHORITIES: &str = "authorities";
+/// The folder with a folder for each identity.
+pub const IDENTITIES: &str = "identities";
 /// The domain of coordinators over several domains, and of the operator.
 pub const GRID: &str = "grid";
-/// The folder with the operator's identity, in the folder of the testbed.
+/// The folder with the operator's identity, in the folder of the federation.
 pub const OPERATOR: &str = "identities/operator";
 
-/// The authorities of a testbed, and where their certificates go.
+/// The authorities of a federation, and where their certificates go.
 #[derive(Debug)]
 pub struct Certificates {
     folder: PathBuf,
@@ -46,7 +50,7 @@ impl Certificates {
         let (now, mut authorities) = (SystemTime::now(), BTreeMap::new());
         for domain in domains {
             let Entry::Vacant(place) = authorities.entry(domain) else { continue };
-            let at = folder.join("authorities").join(place.key().as_str());
+            let at = folder.join(AUTHORITIES).join(place.key().as_str());
             let made = if at.join(authority::CERTIFICATE).exists() {
                 Authority::load(&at)?
             } else {
@@ -59,8 +63,8 @@ impl Certificates {
         Ok(Self { folder: folder.to_owned(), now, lifetime, authorities })
     }
 
-    /// Issues an identity into the folder `identities/STEM`, which it returns relative to the folder of the testbed. It
-    /// believes all authorities of the testbed.
+    /// Issues an identity into the folder `identities/STEM`, which it returns relative to the folder of the federation.
+    /// It believes all authorities of the federation.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -75,16 +79,15 @@ impl Certificates {
         let validity = Validity::lasting(self.now, self.lifetime);
         authority.forget_ended(self.now);
         let issued = authority.issue_with_hosts(identity, hosts, validity)?;
-        authority
-            .save(&self.folder.join("authorities").join(identity.domain.as_str()), self.now)?;
+        authority.save(&self.folder.join(AUTHORITIES).join(identity.domain.as_str()), self.now)?;
         let trusted: Vec<_> = self.authorities.values().map(Authority::trusted).collect();
-        let relative = Path::new("identities").join(stem);
+        let relative = Path::new(IDENTITIES).join(stem);
         IdentityFolder::at(&self.folder.join(&relative)).write(&issued, &trusted)?;
         Ok(relative)
     }
 }
 
-/// The names under which daemons of a testbed are reached from the machine that it runs on.
+/// The names under which daemons of a federation are reached from the machine that it runs on.
 ///
 /// # Errors
 /// None; they are fixed.
