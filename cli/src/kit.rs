@@ -14,5 +14,6 @@ pub mod leader_channel;
 pub mod request;
 pub mod request_flags;
 pub mod rpc;
+pub mod schema;
 pub mod text;
 pub mod when;

@@ -32,8 +32,8 @@ use kit::exit::{Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, give_up, health, ledger, modify, picture, plan, provision, quota, repair,
-    request, reservations, reserve, serve, servers, task, topology, watch, workflow,
+    allocate, certs, config, give_up, health, ledger, modify, picture, plan, provision, quota,
+    repair, request, reservations, reserve, serve, servers, task, topology, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -75,6 +75,7 @@ enum Command {
     Health(health::HealthArgs),
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
+    Config(config::ConfigArgs),
     Serve(serve::ServeArgs),
     Ledger(ledger::LedgerArgs),
     Certs(certs::CertsArgs),
@@ -105,6 +106,7 @@ pub fn main() -> ExitCode {
     match cli.command {
         // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) => serve::run(&args),
+        Command::Config(args) => finish(config::run(&args)),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
@@ -153,6 +155,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Relay(_)
             | Command::Compose(_)
             | Command::Serve(_)
+            | Command::Config(_)
             | Command::Ledger(_)
             | Command::Certs(_)
             | Command::Trace(_)

@@ -4,7 +4,7 @@
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
 //!   deprovision), [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
-//! * [`daemons`]: those of a federation as processes of this machine.
+//! * [`daemons`]: those of a federation as processes of this machine; [`config`] explains the fields of their files.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -14,6 +14,7 @@
 
 pub mod allocate;
 pub mod certs;
+pub mod config;
 pub mod daemons;
 pub mod give_up;
 pub mod health;

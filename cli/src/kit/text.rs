@@ -208,6 +208,33 @@ pub fn state(state: v1::ReservationState) -> &'static str {
     }
 }
 
+/// The lines of a paragraph, broken between words to at most `width` columns where words are not longer.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// `text` as one word of a shell.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/:=@,+".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// A number and its noun: `1 plan`, `2 plans`.
 #[must_use]
 pub fn count(number: usize, thing: &str) -> String {
@@ -302,6 +329,28 @@ mod tests {
         let text = json(&["\u{202e}\n"]).unwrap();
         assert!(text.contains("\\u202e\\n"), "{text}");
         assert_eq!(json_line(&["\u{9b}"]).unwrap(), "[\"\\u009b\"]");
+    }
+
+    #[test]
+    fn words_of_a_shell_stay_one_word() {
+        let cases =
+            [("a/b-1", "a/b-1"), ("my labs", "'my labs'"), ("it's", "'it'\\''s'"), ("", "''")];
+        for (text, expected) in cases {
+            assert_eq!(shell_word(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        let cases: [(&str, &[&str]); 4] = [
+            ("a bc  def", &["a bc", "def"]),
+            ("abcdef g", &["abcdef", "g"]),
+            ("", &[""]),
+            ("ab cd", &["ab cd"]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(wrap(text, 5), expected);
+        }
     }
 
     #[test]
