@@ -105,7 +105,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     match cli.command {
         // A daemon has its own runtime, logs and exit code.
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) if !args.is_check() => serve::run(&args),
+        Command::Serve(args) => finish(serve::check(&args)),
         Command::Config(args) => finish(config::run(&args)),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),

@@ -2,7 +2,11 @@
 //!
 //! With `--wait-for` it first waits for files, so that a daemon can be started before its certificate is issued.
 //!
+//! With `--check` it only reads the configuration ([`check`]).
+//!
 //! Left out: what the daemons do (`nrm`, `crm`, `grc`).
+
+pub mod check;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +14,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use coalloc_net::telemetry::LogFormat;
+
+use crate::kit::exit::{Answer, Failure};
 
 /// Run a daemon of the federation: a resource manager or the coordinator
 ///
@@ -29,6 +35,9 @@ pub struct ServeArgs {
     /// repeated
     #[arg(long = "wait-for", value_name = "FILE")]
     awaited: Vec<PathBuf>,
+    /// Only read the configuration and all that it names, and say what is wrong, or what the daemon would be
+    #[arg(long, conflicts_with = "awaited")]
+    check: bool,
     /// Stop when the process that started this one dies (used by `coalloc demo`)
     #[arg(long, hide = true)]
     with_parent: Option<i32>,
@@ -55,6 +64,26 @@ impl Kind {
             Self::Grc => "grc",
         }
     }
+
+    /// The abbreviation of what it is.
+    #[must_use]
+    pub const fn abbreviation(self) -> &'static str {
+        match self {
+            Self::Nrm => "NRM",
+            Self::Crm => "CRM",
+            Self::Grc => "coordinator",
+        }
+    }
+
+    /// What it is, in words.
+    #[must_use]
+    pub const fn article_and_noun(self) -> &'static str {
+        match self {
+            Self::Nrm => "the network resource manager (NRM)",
+            Self::Crm => "the compute resource manager (CRM)",
+            Self::Grc => "the coordinator (GRC)",
+        }
+    }
 }
 
 /// The format of log lines.
@@ -64,6 +93,22 @@ pub enum LogFormatArg {
     Text,
     /// One JSON object per line
     Json,
+}
+
+impl ServeArgs {
+    /// Whether the configuration is only checked, and nothing is started.
+    #[must_use]
+    pub const fn is_check(&self) -> bool {
+        self.check
+    }
+}
+
+/// Checks the configuration, for `--check`.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn check(args: &ServeArgs) -> Result<Answer, Failure> {
+    check::run(args.kind, &args.config)
 }
 
 /// Runs `coalloc serve`; returns when the daemon ends.
