@@ -1,6 +1,7 @@
 //! The commands on a page of the user's guide.
 //!
-//! A block of the language `console` (run by tests/guide) or `sh` (run by tests/compose) holds commands only, one a line
+//! A block of the language `console` (run by tests/guide) or `sh` (run by tests/compose, and those of
+//! own-federation.md by tests/guide) holds commands only, one a line
 //! behind `$ `. A comment `# exit N` behind a command says with which exit code it ends, and otherwise that is 0.
 //!
 //! Left out: running them.

@@ -32,8 +32,9 @@ use kit::exit::{Answer, Exit, Failure};
 use kit::text;
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, config, give_up, health, ledger, modify, picture, plan, provision, quota,
-    repair, request, reservations, reserve, serve, servers, task, topology, watch, workflow,
+    allocate, certs, config, give_up, health, init, ledger, modify, picture, plan, provision,
+    quota, repair, request, reservations, reserve, serve, servers, task, topology, up, watch,
+    workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -75,6 +76,8 @@ enum Command {
     Health(health::HealthArgs),
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
+    Init(init::InitArgs),
+    Up(up::UpArgs),
     Config(config::ConfigArgs),
     Serve(serve::ServeArgs),
     Ledger(ledger::LedgerArgs),
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
         // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) if !args.is_check() => serve::run(&args),
         Command::Serve(args) => finish(serve::check(&args)),
+        Command::Init(args) => finish(init::run(&args)),
         Command::Config(args) => finish(config::run(&args)),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),
@@ -152,10 +156,12 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::GiveUp(args) => give_up::run(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
+            Command::Up(args) => up::run(args).await,
             Command::Health(_)
             | Command::Relay(_)
             | Command::Compose(_)
             | Command::Serve(_)
+            | Command::Init(_)
             | Command::Config(_)
             | Command::Ledger(_)
             | Command::Certs(_)

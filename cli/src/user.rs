@@ -4,7 +4,7 @@
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
 //!   deprovision), [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
-//! * [`daemons`]: those of a federation as processes of this machine; [`config`] explains the fields of their files.
+//! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
@@ -18,6 +18,7 @@ pub mod config;
 pub mod daemons;
 pub mod give_up;
 pub mod health;
+pub mod init;
 pub mod ledger;
 pub mod modify;
 pub mod offline;
@@ -33,6 +34,7 @@ pub mod serve;
 pub mod servers;
 pub mod task;
 pub mod topology;
+pub mod up;
 pub mod watch;
 pub mod wording;
 pub mod workflow;

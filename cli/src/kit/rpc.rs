@@ -120,8 +120,8 @@ pub async fn coordinator_at(dialer: &Dialer, address: &str) -> Result<Coordinato
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("no answer within {} s", CONNECT_PATIENCE.as_secs()),
     };
-    let hint = "start one with `coalloc serve grc` or `coalloc demo --keep`, or say where one is \
-                with --grc ADDR or COALLOC_GRC";
+    let hint = "start one with `coalloc up` or `coalloc demo --keep`, or say where one is with \
+                --grc ADDR or COALLOC_GRC";
     let message = format!("no coordinator at {address}: {problem}\n{hint}");
     Err(Failure::new(Exit::CallFailed, message))
 }

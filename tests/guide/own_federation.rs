@@ -1,0 +1,154 @@
+//! The chapter "Your own federation, step by step": a shell runs its commands from an empty folder, as a reader types them.
+//! And what the page only tells of `coalloc up`: it stays in the foreground until Ctrl-C.
+//!
+//! Only the ports differ: other tests of this machine may have those of the page.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::page::{self, PageCommand};
+use crate::root;
+
+/// The most commands from an empty folder to the first reservation.
+const COMMANDS_MAX: usize = 12;
+/// The ports of the page.
+const PORTS: [u16; 2] = [7_000, 7_100];
+
+/// A port of which the next ones are free, too.
+fn free_ports(count: u16, after: u16) -> u16 {
+    let are_free = |base: &u16| {
+        let bound = (*base..base + count).map(|port| TcpListener::bind(("127.0.0.1", port)));
+        bound.collect::<Result<Vec<_>, _>>().is_ok()
+    };
+    let first = after + (std::process::id() % 400) as u16 * count;
+    (first..first + 3_000).step_by(count.into()).find(are_free).expect("free ports")
+}
+
+/// The commands as a script that stops at the first one with another exit code than the page says.
+fn script(commands: &[PageCommand]) -> String {
+    let ports = [free_ports(8, 12_000), free_ports(8, 16_500)];
+    let mut script =
+        String::from("code() { [ $? -eq $1 ] || { echo \"$2: not $1\"; exit 99; }; }\n");
+    for PageCommand { line, command, exit } in commands {
+        let mut command = command.clone();
+        if command.starts_with("coalloc init") && !command.contains("--port-base") {
+            command += &format!(" --port-base {}", PORTS[0]);
+        }
+        for (page, free) in PORTS.iter().zip(ports) {
+            command = command.replace(&page.to_string(), &free.to_string());
+        }
+        let quoted = line.replace('\'', "'\\''");
+        script += &format!("{command}\ncode {exit} '$ {quoted}'\n");
+    }
+    script
+}
+
+struct Detached<'a>(&'a Path);
+
+impl Drop for Detached<'_> {
+    fn drop(&mut self) {
+        // The last command of the page stops the daemons; after a failure before it, this does.
+        if let Ok(pids) = std::fs::read_to_string(self.0.join("my-federation/pids")) {
+            let mut kill = Command::new("kill");
+            let _ = kill.args(pids.split_whitespace()).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+#[test]
+fn an_own_federation_has_a_reservation_after_at_most_twelve_commands() {
+    let commands = page::commands(&root().join("docs/guide/own-federation.md"), "sh");
+    let reserve = commands.iter().position(|one| one.command.starts_with("coalloc reserve"));
+    let count = reserve.expect("the page reserves") + 1;
+    assert!(count <= COMMANDS_MAX, "{count} commands to the first reservation");
+    let folder = tempfile::tempdir().unwrap();
+    let _detached = Detached(folder.path());
+    let program = Path::new(env!("CARGO_BIN_EXE_coalloc"));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", program.parent().unwrap().display());
+    // Detached daemons keep no pipe of this test open: their output goes into their logs.
+    let output = Command::new("sh")
+        .args(["-c", &script(&commands)])
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .env_remove("COALLOC_GRC")
+        .env_remove("COALLOC_IDENTITY")
+        .output()
+        .unwrap();
+    let shown = crate::shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    for expected in ["3 resource managers, 3 reachable", ": confirmed", "1 reservation\n", ": ok\n"]
+    {
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
+    let next = shown.split_once("Next:\n").expect("init says what to type next").1;
+    let next = next.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let typed: Vec<&str> = commands[1..=count].iter().map(|one| one.command.as_str()).collect();
+    for (printed, typed) in next.zip(typed) {
+        // The page and what `init` prints are the same commands, but for the port.
+        if !typed.contains("COALLOC_GRC") {
+            assert_eq!(printed, typed);
+        }
+    }
+}
+
+#[test]
+fn without_a_terminal_nothing_is_asked_and_the_flags_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+    let output = init.arg("init").current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    let shown = crate::shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{shown}");
+    assert!(shown.contains("--site tokyo=16 --site osaka=8 --link tokyo-osaka=10G"), "{shown}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A process that does not outlive a test that fails. Its daemons do not outlive it.
+struct Foreground(Child);
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn in_the_foreground_ctrl_c_stops_all_daemons_and_a_wrong_file_starts_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let coalloc = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+        command.args(words).current_dir(folder.path());
+        command.env_remove("COALLOC_GRC").env_remove("COALLOC_IDENTITY");
+        command
+    };
+    let port = free_ports(8, 21_000);
+    let base = port.to_string();
+    let init = ["init", "one", "--site", "tokyo=16", "--port-base", base.as_str()];
+    assert!(coalloc(&init).output().unwrap().status.success());
+    let mut up = coalloc(&["up", "one"]);
+    let up = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let Foreground(up) = &mut Foreground(up);
+    let mut lines = BufReader::new(up.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("Ctrl-C stops them")), "it ends before it serves");
+    let again = coalloc(&["up", "one"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1), "{}", crate::shown(&again));
+    assert!(crate::shown(&again).contains("cannot be bound"), "{}", crate::shown(&again));
+    let pid = up.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let mut said = String::new();
+    up.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((up.wait().unwrap().code(), said.as_str()), (Some(0), "all daemons are stopped\n"));
+    for port in [port, port + 1] {
+        TcpListener::bind(("127.0.0.1", port)).expect("the daemon is gone");
+    }
+    let file = folder.path().join("one/crm-tokyo.yaml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("cpus: 16", "cpus: 0")).unwrap();
+    let wrong = coalloc(&["up", "one"]).output().unwrap();
+    let shown = crate::shown(&wrong);
+    assert_eq!(wrong.status.code(), Some(2), "{shown}");
+    assert!(shown.contains("inventory.sites[0].cpus: 0") && !shown.contains("starting"), "{shown}");
+}
