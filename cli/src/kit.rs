@@ -1,7 +1,7 @@
 //! What all commands are made of: exit codes and failures ([`exit`]), calls to daemons ([`rpc`]) and to whichever process leads ([`leader_channel`]), instants on
 //! the command line ([`when`]), requests from files ([`request`]) and from flags alone ([`request_flags`]), certificates and who issues them
-//! ([`authority`], and [`certificates`] for a whole federation), how long certificates last ([`expiry`]), and how values ([`text`]) and
-//! timetables ([`gantt`]) look in text.
+//! ([`authority`], and [`certificates`] for a whole federation), how long certificates last ([`expiry`]), the fields of files ([`schema`]),
+//! and how values ([`text`]) and timetables ([`gantt`]) look in text.
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
 

@@ -27,6 +27,7 @@ const GROUPS: [CommandGroup; 3] = [
             "list",
             "show",
             "release",
+            "request",
             "modify",
             "provision",
             "deprovision",
@@ -44,7 +45,10 @@ const GROUPS: [CommandGroup; 3] = [
         name: "operate",
         about: "Run a federation and keep it well",
         commands: &[
+            "init",
+            "up",
             "serve",
+            "config",
             "certs",
             "health",
             "topology",
@@ -69,7 +73,7 @@ const GROUPS: [CommandGroup; 3] = [
 const WIDTH: usize = 80;
 
 /// The first screen. It fits 24 lines of 80 characters.
-pub fn overview(cli: &Command) -> String {
+pub(crate) fn overview(cli: &Command) -> String {
     let about = cli.get_about().map(ToString::to_string).unwrap_or_default();
     let mut text = format!("{about}\n\nUsage: coalloc COMMAND [OPTIONS]\n\n");
     text += &listed(cli, &FIRST);
@@ -79,8 +83,7 @@ pub fn overview(cli: &Command) -> String {
             group.commands.iter().copied().filter(|name| !FIRST.contains(name)).collect();
         text += &wrapped(&format!("  {:<9}", group.name), &rest);
     }
-    text += "\nOptions: -h, --help; -V, --version\n\
-             `coalloc COMMAND --help` explains a command, `coalloc help exit-codes` the exit codes.";
+    text += "\nMore: `coalloc COMMAND --help`, `coalloc help exit-codes`, `coalloc --version`";
     text
 }
 
@@ -88,7 +91,7 @@ pub fn overview(cli: &Command) -> String {
 ///
 /// # Errors
 /// When there is no such topic.
-pub fn help(mut cli: Command, topic: &[String]) -> Result<Answer, Failure> {
+pub(crate) fn help(mut cli: Command, topic: &[String]) -> Result<Answer, Failure> {
     let names: Vec<&str> = topic.iter().map(String::as_str).collect();
     let group = |name: &str| GROUPS.iter().find(|group| group.name == name);
     let text = match names.as_slice() {

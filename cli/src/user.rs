@@ -9,7 +9,7 @@
 //!
 //! [`wording`] holds the sentences that several of them show.
 //!
-//! Commands that start a federation, load one, or judge one are not here (`testbed`), and experiments are
+//! Commands that start a federation to try or measure it, load one, or judge one are not here (`testbed`), and experiments are
 //! neither (`experiments`).
 
 pub mod allocate;

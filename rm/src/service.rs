@@ -334,6 +334,18 @@ impl Listing {
     }
 }
 
+/// What the equipment has for a booking, with the state that says what it has still to do.
+fn under_way(shown: v1::DataPlane, entry: &Entry) -> v1::DataPlane {
+    use v1::ProvisionState as P;
+    let booked = entry.order.as_ref().filter(|_| entry.phase == Phase::Booked);
+    let state = match (shown.provision_state(), booked.map(|order| order.manual_provision)) {
+        (P::Provisioned, Some(true)) => P::Releasing,
+        (P::Released, Some(false)) => P::Provisioning,
+        (state, _) => state,
+    };
+    v1::DataPlane { provision_state: state.into(), ..shown }
+}
+
 fn booking(participant: &Participant, txn: &TransactionId, entry: &Entry, now: Now) -> v1::Booking {
     let state = match &entry.phase {
         Phase::Held(_) => v1::BookingState::Held,
@@ -350,7 +362,9 @@ fn booking(participant: &Participant, txn: &TransactionId, entry: &Entry, now: N
     let (order, servers) = (entry.order.as_ref(), entry.granted_servers());
     let booking = convert::booking_to_wire(txn, &entry.coordinator, order, &servers, state);
     let states = participant.equipment_of(txn, entry);
-    let data_plane =
-        states.map(|(key, state)| convert::data_plane_to_wire(&key.resource, txn, Some(state)));
+    let data_plane = states.map(|(key, state)| {
+        let shown = convert::data_plane_to_wire(&key.resource, txn, Some(state));
+        under_way(shown, entry)
+    });
     v1::Booking { expires_in, data_plane: data_plane.collect(), ..booking }
 }

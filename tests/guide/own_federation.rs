@@ -146,9 +146,16 @@ fn in_the_foreground_ctrl_c_stops_all_daemons_and_a_wrong_file_starts_none() {
     }
     let file = folder.path().join("one/crm-tokyo.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("cpus: 16", "cpus: 0")).unwrap();
-    let wrong = coalloc(&["up", "one"]).output().unwrap();
-    let shown = crate::shown(&wrong);
-    assert_eq!(wrong.status.code(), Some(2), "{shown}");
-    assert!(shown.contains("inventory.sites[0].cpus: 0") && !shown.contains("starting"), "{shown}");
+    let mistakes = [
+        (text.replace("cpus: 16", "cpus: 0"), "inventory.sites[0].cpus: 0"),
+        (text.replace("\ninventory:", "\ninventroy:"), "crm-tokyo.yaml"),
+        (format!("{text}\tbroken: [\n"), "crm-tokyo.yaml"),
+    ];
+    for (text, expected) in mistakes {
+        std::fs::write(&file, text).unwrap();
+        let wrong = coalloc(&["up", "one"]).output().unwrap();
+        let shown = crate::shown(&wrong);
+        assert_eq!(wrong.status.code(), Some(2), "{shown}");
+        assert!(shown.contains(expected) && !shown.contains("starting"), "{shown}");
+    }
 }

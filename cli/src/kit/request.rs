@@ -274,6 +274,9 @@ impl ParsedRequest {
             self.request.duration = Some(span_to_wire(length));
             self.blame("duration", "--for");
         }
+        if parts.manual_provision {
+            self.request.manual_provision = Some(true);
+        }
         let request = &mut self.request;
         let was = time(request.earliest_start.as_ref());
         let flag = if terms.after.is_some() { "--after" } else { "--earliest-start" };

@@ -4,6 +4,7 @@
 //!
 //! Left out: what only few requests need (places that are excluded, windows of parts); a file says it.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use clap::Args;
@@ -32,6 +33,9 @@ pub struct RequestFlags {
     /// How long the whole is: 1h, 1h30, 90min. With a file it replaces the file's duration
     #[arg(long = "for", value_name = "LENGTH")]
     pub length: Option<Length>,
+    /// Reserve, but let nobody in at the equipment before `coalloc provision`
+    #[arg(long)]
+    pub manual_provision: bool,
 }
 
 /// `NAME=CPUS[,KIND=AMOUNT..][@PLACE]`.
@@ -57,6 +61,11 @@ impl FromStr for SiteFlag {
         let (name, rest) = text.split_once('=').ok_or(allowed)?;
         let (amounts, place) = match rest.split_once('@') {
             Some((_, "")) => return Err(format!("no site follows `@`; {allowed}")),
+            Some((amounts, place)) if place.contains(',') => {
+                let (place, rest) = place.split_once(',').unwrap_or_default();
+                let text = format!("the place is last: write `{name}={amounts},{rest}@{place}`");
+                return Err(format!("{text}; {allowed}"));
+            }
             Some((amounts, place)) => (amounts, Some(place.to_owned())),
             None => (rest, None),
         };
@@ -64,7 +73,11 @@ impl FromStr for SiteFlag {
         let cpus = amounts.next().unwrap_or_default();
         let cpus = cpus.trim().parse();
         let cpus = cpus.map_err(|_| format!("CPUs are a whole number; {allowed}"))?;
-        let others = amounts.map(kind_and_amount).collect::<Result<_, _>>()?;
+        let others: Vec<_> = amounts.map(kind_and_amount).collect::<Result<_, _>>()?;
+        let kinds: BTreeSet<_> = others.iter().map(|(kind, _)| kind.word()).collect();
+        if kinds.len() < others.len() {
+            return Err(format!("a kind is there twice; {allowed}"));
+        }
         if name.is_empty() {
             return Err(format!("it has no name; {allowed}"));
         }
@@ -231,6 +244,8 @@ mod tests {
         assert_eq!(site("b=8,storage=1.5 GB"), is("b", 8, "2 storage", ""));
         let cases = [
             ("a", "allowed: NAME=CPUS"),
+            ("a=4@N0,storage=2TB", "write `a=4,storage=2TB@N0`"),
+            ("a=4,storage=1TB,storage=2TB", "a kind is there twice"),
             ("=4", "it has no name"),
             ("a=", "CPUs are a whole number"),
             ("a=x", "CPUs are a whole number"),

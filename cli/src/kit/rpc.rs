@@ -7,12 +7,14 @@ use coalloc_common::limits;
 use coalloc_net::client::{Dialer, several};
 use coalloc_net::identity::client::HandshakeError;
 use coalloc_net::identity::store::IdentityStore;
+use coalloc_net::needs;
 use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::ledgers_client::LedgersClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_proto::v1::workflows_client::WorkflowsClient;
+use coalloc_protocol::capability::Capability;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -355,6 +357,16 @@ pub async fn whole_workflow(
         whole.next_page_token = page.next_page_token;
     }
     Ok(whole)
+}
+
+/// A call whose receiver must know what it means that a user is not let in: an older coordinator would let the user in.
+#[must_use]
+pub fn with_needs<T>(message: T, manual_provision: bool) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if manual_provision {
+        needs::say(&[Capability::ManualProvision].into(), request.metadata_mut());
+    }
+    request
 }
 
 #[cfg(test)]

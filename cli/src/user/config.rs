@@ -242,8 +242,7 @@ mod tests {
             assert!(text.contains("Unset: 120 s."), "{text}");
         }
         let text = explained("hold_soft").unwrap();
-        let expected =
-            "upward.policy.hold_soft  (grc)\npolicy.hold_soft  (crm, nrm)\n  seconds, like 120s\n";
+        let expected = "upward.policy.hold_soft  (grc)\npolicy.hold_soft  (crm, nrm)\n  length of time, like 120s or 1h30\n";
         assert!(text.starts_with(expected), "{text}");
         let text = explained("inventory.sites[3].cpus").unwrap();
         assert!(

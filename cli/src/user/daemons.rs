@@ -93,7 +93,7 @@ impl Daemons {
         if tied {
             command.arg("--with-parent").arg(std::process::id().to_string());
         }
-        // The daemon gets its own process group: Ctrl-C goes only to the demo, which then stops the daemons
+        // The daemon gets its own process group: Ctrl-C goes only to this process, which then stops the daemons
         // in order.
         command.process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);

@@ -114,6 +114,7 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     let change_id = args.change_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     // Printed before the call, so that the user can ask about the change even if this process dies.
     text::note(&format!("change id: {change_id}"));
+    let manual = request.manual_provision();
     let wire = v1::ModifyRequest {
         id: args.id.clone(),
         change_id,
@@ -121,7 +122,7 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
         options: Some(args.search.options()),
         may_move: args.may_move,
     };
-    let response = client.modify(wire).await;
+    let response = client.modify(rpc::with_needs(wire, manual)).await;
     let response =
         response.map_err(|status| failure(&status, document.as_ref(), &flags, &args.id))?;
     let new = response.into_inner().reservation;

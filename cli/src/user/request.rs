@@ -54,8 +54,9 @@ pub fn run(args: &RequestFileArgs) -> Result<Answer, Failure> {
     let text = yaml(&asked.request);
     let Some(path) = &args.output else { return Ok(Answer::done(text)) };
     write_new(path, &text)?;
-    let path = path.display();
-    Ok(Answer::done(format!("{path} is written; next: coalloc plan --request {path}\n")))
+    let path = path.display().to_string();
+    let word = text::shell_word(&path);
+    Ok(Answer::done(format!("{path} is written; next: coalloc plan --request {word}\n")))
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
@@ -116,6 +117,9 @@ fn yaml(request: &v1::CoAllocationRequest) -> String {
     for (field, time) in times {
         let _ = writeln!(out, "{field}: {}", text::instant(time.as_ref()));
     }
+    if request.manual_provision() {
+        out += "# Nobody is let in at the equipment before `coalloc provision`.\nmanual_provision: true\n";
+    }
     if request.user.is_empty() {
         out += "# `user: NAME` says for whom it is; `--user NAME` replaces it.\n";
     } else {
@@ -161,6 +165,7 @@ mod tests {
     fn the_file_says_what_the_flags_say() {
         let lines = [
             "--site a=4 --for 1h",
+            "--site a=4 --for 1h --manual-provision",
             "--site a=4@N0 --site b=8,storage=2TB --link a-b=2.5G,latency=5ms --for 1h30 --user ada",
             "--site no=1 --site 7=2@true --site é\"=3 --link no-7=1bit/s --for 1.5s --user null",
             "--site a=4 --for 2h --after 2026-11-21T10:00:00.25Z --before 2026-11-22T00:00:00Z",

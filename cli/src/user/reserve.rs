@@ -45,6 +45,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     // Printed before the call, so that the user can ask about the request even if this process dies.
     text::note(&format!("request id: {request_id}"));
+    let manual = asked.request.manual_provision();
     let request = v1::ReserveRequest {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
@@ -52,7 +53,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         options: Some(v1::PlanOptions { alternatives: Some(true), ..asked.options.clone() }),
         plan_digest: args.plan.clone().unwrap_or_default(),
     };
-    let response = client.reserve(request).await.map_err(|status| {
+    let response = client.reserve(rpc::with_needs(request, manual)).await.map_err(|status| {
         asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
     })?;
     let v1::ReserveResponse { reservation, fresh_plans } = response.into_inner();

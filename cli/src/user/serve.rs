@@ -38,7 +38,7 @@ pub struct ServeArgs {
     /// Only read the configuration and all that it names, and say what is wrong, or what the daemon would be
     #[arg(long, conflicts_with = "awaited")]
     check: bool,
-    /// Stop when the process that started this one dies (used by `coalloc demo`)
+    /// Stop when the process that started this one dies (used by `coalloc up` and `demo`)
     #[arg(long, hide = true)]
     with_parent: Option<i32>,
 }

@@ -93,7 +93,8 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
         }
         Ok(false) => {
             stop(&mut daemons);
-            Ok(Answer::done("all daemons are stopped\n".to_owned()))
+            let text = "all daemons are stopped\n".to_owned();
+            Ok(Answer { text, exit: Exit::Interrupted })
         }
         Err(failure) => {
             stop(&mut daemons);
@@ -120,7 +121,7 @@ fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDa
     let dialer = if operator.is_dir() { rpc::dialer_of(&operator)? } else { identity.dialer()? };
     let mut all = Vec::new();
     for path in paths {
-        let Some(kind) = check::kind_of(&path) else { continue };
+        let Some(kind) = check::kind_of(&path)? else { continue };
         check::configuration(kind, &path)?;
         all.push(one(kind, &path, &dialer)?);
     }
@@ -190,7 +191,7 @@ fn check_free(chosen: &[ConfiguredDaemon], folder: &Path) -> Result<(), Failure>
     for ConfiguredDaemon { post, .. } in chosen {
         if let Err(error) = std::net::TcpListener::bind(&post.address) {
             let (name, address, pids) = (&post.name, &post.address, folder.join(PIDS));
-            let hint = match pids.exists() {
+            let hint = match !running(&pids).is_empty() {
                 true => format!("is the federation running? stop it: {}", kill(&pids)),
                 false => "another port is set with daemon.listen in its file, and in the files of its peers".to_owned(),
             };
@@ -233,12 +234,26 @@ async fn start(
 /// Leaves the processes running, in the hands of the user.
 fn detach(daemons: Daemons, folder: &Path, chosen: &[ConfiguredDaemon]) -> Result<Answer, Failure> {
     let path = folder.join(PIDS);
-    let pids: Vec<String> = daemons.pids().iter().map(ToString::to_string).collect();
+    // Those that `up --only` has started before.
+    let mut pids = running(&path);
+    pids.extend(daemons.pids().iter().map(ToString::to_string));
     std::fs::write(&path, pids.join("\n") + "\n")
         .map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
     daemons.keep();
     let names: Vec<String> = chosen.iter().map(|one| one.post.name.clone()).collect();
     Ok(Answer::done(format!("running: {}\nstop them: {}\n", text::enumerate(&names), kill(&path))))
+}
+
+/// The processes of a file that are still daemons of its folder. Other processes may have the numbers of those that ended.
+fn running(pids: &Path) -> Vec<String> {
+    let folder = pids.parent().unwrap_or(Path::new(".")).as_os_str().as_encoded_bytes();
+    let is_daemon = |pid: &&str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        pid.bytes().all(|byte| byte.is_ascii_digit()) && words.any(|word| word.starts_with(folder))
+    };
+    let text = std::fs::read_to_string(pids).unwrap_or_default();
+    text.split_whitespace().filter(is_daemon).map(str::to_owned).collect()
 }
 
 /// The command that stops the processes of a file.

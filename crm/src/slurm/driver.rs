@@ -134,7 +134,7 @@ impl Slurm {
             return Ok(());
         }
         let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
-        tracing::info!(jobs = ids.join(" "), "cancelling jobs of a reservation that ends");
+        tracing::info!(jobs = ids.join(" "), "cancelling jobs of what their user has no longer");
         // Whether they have ended is read back: a job that has ended by itself is an error of scancel.
         let ran = self.settings.programs.run("scancel", &ids, deadline).await;
         ran.map(drop).map_err(Failure::of_change)
@@ -173,7 +173,7 @@ impl Call<'_> {
             return Ok(name);
         }
         // What is booked already is reserved even on a node that is down: it may come back in time.
-        let new = plan.claims.iter().filter(|claim| !claim.piece.is_granted);
+        let new = plan.claims.iter().filter(|claim| !claim.piece.is_booked);
         let claimed: Nodes = new.flat_map(|claim| &claim.nodes).cloned().collect();
         if !claimed.is_empty() {
             let nodes = self.driver.nodes(self.deadline).await?;
@@ -237,7 +237,7 @@ impl Call<'_> {
         let piece = Piece { nodes: claim.nodes.clone(), ..claim.piece.clone() };
         let mut sentences = foreign_reservations(&view.reservations, &piece, naming);
         let jobs = foreign_jobs(&view.jobs, &piece, naming);
-        if sentences.is_empty() && (claim.piece.is_granted || jobs.is_empty()) {
+        if sentences.is_empty() && (claim.piece.is_booked || jobs.is_empty()) {
             let again = self.driver.change(&claim.command, true, self.deadline).await?;
             if again.is_success {
                 return self.keep_unless_jobs(claim, &piece).await;
@@ -255,7 +255,7 @@ impl Call<'_> {
 
     /// Gives a claim up again when a job of others has begun while jobs were ignored.
     async fn keep_unless_jobs(&self, claim: &Claim, piece: &Piece) -> Result<(), EquipmentTrouble> {
-        if claim.piece.is_granted {
+        if claim.piece.is_booked {
             return Ok(());
         }
         let jobs = self.driver.jobs(self.deadline).await.map_err(lost)?;

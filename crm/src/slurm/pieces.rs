@@ -8,7 +8,7 @@
 //! 2. The rest is cut in the same way.
 //!
 //! So the piece in which jobs run keeps its end when others join later, and a booking with one window is one piece.
-//! What the user may use, and what is only held or not provisioned yet, are cut apart.
+//! What the user may use, what is booked and not provisioned, and what is only held, are cut apart.
 //!
 //! Slurm counts in whole seconds. Starts and ends are rounded down alike, so bookings that touch each other do so at
 //! the cluster too.
@@ -33,6 +33,8 @@ pub(super) struct Piece {
     pub(super) nodes: Nodes,
     /// May the user use it?
     pub(super) is_granted: bool,
+    /// Is it booked? Then it was certain before, and is made again even if somebody else is in the way by now.
+    pub(super) is_booked: bool,
 }
 
 impl Piece {
@@ -50,17 +52,24 @@ impl Piece {
 /// The pieces of what is wanted from now on: those that the user may use first, then by their starts. What has begun
 /// starts in this second.
 pub(super) fn pieces(want: &Want, now: Time) -> Vec<Piece> {
-    let (mut granted, mut kept) = (Area::default(), Area::default());
+    let (mut granted, mut booked, mut held) = <(Area, Area, Area)>::default();
     for version in &want.versions {
-        let area = if version.is_granted { &mut granted } else { &mut kept };
+        let area = match (version.is_granted, version.is_booked) {
+            (true, _) => &mut granted,
+            (false, true) => &mut booked,
+            (false, false) => &mut held,
+        };
         for share in &version.shares {
             let nodes = share.servers.iter().map(|server| Naming::of_server(server).to_owned());
             let start = whole(share.window.start().max(now));
             area.add(start, whole(share.window.end()), &nodes.collect());
         }
     }
-    kept.subtract(&granted);
-    granted.into_pieces(true).into_iter().chain(kept.into_pieces(false)).collect()
+    booked.subtract(&granted);
+    held.subtract(&granted);
+    held.subtract(&booked);
+    let granted = granted.into_pieces(true, true).into_iter();
+    granted.chain(booked.into_pieces(false, true)).chain(held.into_pieces(false, false)).collect()
 }
 
 /// The pieces of what `wanted` takes and none of `own` has, after now.
@@ -72,7 +81,7 @@ pub(super) fn missing(wanted: &Piece, own: &[Piece], now: Time) -> Vec<Piece> {
         covered.add(piece.start, piece.end, &piece.nodes);
     }
     area.subtract(&covered);
-    area.into_pieces(wanted.is_granted)
+    area.into_pieces(wanted.is_granted, wanted.is_booked)
 }
 
 /// The second in which an instant is.
@@ -114,7 +123,7 @@ impl Area {
         self.0.entry(instant).or_insert(before);
     }
 
-    fn into_pieces(mut self, is_granted: bool) -> Vec<Piece> {
+    fn into_pieces(mut self, is_granted: bool, is_booked: bool) -> Vec<Piece> {
         let mut pieces = Vec::new();
         while let Some((start, nodes)) = self.first() {
             let mut end = start;
@@ -126,7 +135,7 @@ impl Area {
                     (end, goes_on) = (*instant, false);
                 }
             }
-            pieces.push(Piece { start, end, nodes, is_granted });
+            pieces.push(Piece { start, end, nodes, is_granted, is_booked });
         }
         pieces
     }
@@ -159,7 +168,7 @@ mod tests {
             let [start, end] = [piece.start, piece.end].map(|time| time.as_us() / 1_000_000);
             format!("{start}..{end} {}", names.join(" "))
         };
-        area.into_pieces(true).into_iter().map(text).collect()
+        area.into_pieces(true, true).into_iter().map(text).collect()
     }
 
     #[test]
@@ -181,6 +190,7 @@ mod tests {
             end: at(end),
             nodes: nodes(names),
             is_granted: false,
+            is_booked: false,
         };
         let missing = missing(&piece(0, 9, "a b"), &[piece(0, 5, "a"), piece(0, 9, "b")], at(2));
         assert_eq!(missing, [piece(5, 9, "a")]);

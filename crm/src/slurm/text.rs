@@ -97,6 +97,7 @@ fn reservation(line: &str) -> Result<Reservation, String> {
         end: time(get("EndTime")?)?,
         nodes: host_list(get("Nodes")?)?,
         is_granted: false,
+        is_booked: false,
     };
     let list = |text: &str| -> Vec<String> {
         text.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::plain_text::one_line;
-use coalloc_common::{ResourceId, Time};
+use coalloc_common::{ResourceId, Span, Time};
 use coalloc_protocol::participant::equipment::{EquipmentKey, Observed, Presence, Unusable};
 use coalloc_rm::driver::Naming;
 
@@ -15,6 +15,9 @@ use super::text::{Job, Node, Reservation};
 const SENTENCES_MAX: usize = 20;
 /// Longest reason of a node's state in a sentence, in characters.
 const REASON_SHOWN_MAX: usize = 100;
+
+/// How far the cluster's clock may be ahead of ours.
+const CLOCKS_APART_MAX: Span = Span::from_secs(5);
 
 /// What the cluster has at a moment.
 #[derive(Debug)]
@@ -89,15 +92,19 @@ pub(super) fn compare(
     observed
 }
 
-/// The jobs of a booking on nodes that its user may not use now.
+/// The jobs of a booking's user on nodes that the user may not use now.
 pub(super) fn displaced<'a>(
     jobs: &'a [Job],
     wanted: &'a Wanted,
     now: Time,
 ) -> impl Iterator<Item = &'a Job> {
-    let granted = wanted.pieces.iter().filter(move |piece| piece.is_granted && piece.start <= now);
+    // A job that runs in what is to begin has begun by the cluster's clock.
+    let begun = now.saturating_add(CLOCKS_APART_MAX);
+    let granted = wanted.pieces.iter().filter(|piece| piece.is_granted && piece.start <= begun);
     let usable: Nodes = granted.flat_map(|piece| piece.nodes.iter().cloned()).collect();
-    let own = jobs.iter().filter(|job| base(&job.reservation) == wanted.name);
+    let of_user =
+        jobs.iter().filter(|job| wanted.user.as_ref().is_ok_and(|user| job.user == *user));
+    let own = of_user.filter(|job| base(&job.reservation) == wanted.name);
     own.filter(move |job| !job.nodes.is_subset(&usable))
 }
 

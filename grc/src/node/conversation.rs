@@ -162,11 +162,11 @@ fn unsupported(snapshot: &Snapshot, job: &PlanJob, candidate: &Candidate) -> Opt
         PlanTarget::ParentHold(order) => order.replaces.is_some(),
         PlanTarget::Request(_) | PlanTarget::Again(_) => false,
     };
-    candidate.segments.keys().find_map(|rm| {
+    candidate.segments.iter().find_map(|(rm, segments)| {
         let all = [
             (candidate.one_way, Capability::OneWay),
             (candidate.servers.contains_key(rm), Capability::Servers),
-            (candidate.manual_provision, Capability::ManualProvision),
+            (candidate.manual_provision && !segments.is_empty(), Capability::ManualProvision),
             (is_change, Capability::Replaces),
             (is_change, Capability::KeepsOld),
         ];

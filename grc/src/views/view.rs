@@ -164,6 +164,7 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         workflow: workflow::is_workflow(&reservation.notes)
             .then(|| workflow_summary(reservation.candidate.as_ref()))
             .flatten(),
+        manual_provision: reservation.candidate.as_ref().is_some_and(|of| of.manual_provision),
         equipment_trouble: match reservation.state {
             State::Confirmed => troubles(&reservation.usage),
             _ => Vec::new(),

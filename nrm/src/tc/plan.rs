@@ -254,7 +254,7 @@ impl Planner<'_> {
         let classes = self.kernel.classes.get(interface);
         if classes.is_some_and(|classes| classes.contains_key(&target.minor)) {
             self.differs(format!(
-                "the class {id} is on {interface}, and no booking is in its window"
+                "the class {id} is on {interface}, and no booking may use it now"
             ));
             self.commands.tc.push(format!("class del dev {interface} classid {id}"));
         }

@@ -12,7 +12,10 @@ mod bench;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use coalloc_protocol::participant::equipment::{EquipmentTrouble, Observed, Stage};
+use coalloc_common::{Amount, Time, TransactionId, Window};
+use coalloc_protocol::participant::equipment::{
+    EquipmentTrouble, Observed, Share, Stage, Want, WantedVersion,
+};
 use coalloc_rm::driver::Driver as _;
 
 use self::bench::{Bench, Middle, active, is_wanted, key, want};
@@ -330,7 +333,29 @@ async fn what_is_not_ours_is_refused_and_untouched() {
         let Err(EquipmentTrouble::Refused(refusal)) = outcome else { panic!("{outcome:?}") };
         assert!(refusal.detail.contains(part), "{refusal:?}");
     };
+    // A version that takes nothing new is as certain as the booked one, also where the link has failed: a Deprovision.
+    let other_key = key("t-9", "N0-N1");
+    let version = |txn: &str, is_booked, is_granted| {
+        let window = Window::new(Time::from_us(0), Time::from_us(1_000_000)).unwrap();
+        let (servers, route) = (Vec::new(), Vec::new());
+        let share = Share { window, amount: Amount(300 * M), servers, route };
+        let txn = TransactionId::composed(txn);
+        WantedVersion { txn, is_booked, is_granted, shares: vec![share] }
+    };
+    let booked = active("alice", 300 * M, None);
+    let booked = Want { versions: vec![version("t-9", true, true)], ..booked };
+    let reference = driver.make(&other_key, &booked).await.unwrap();
     bench.run(&["ip", "link", "set", "to-b", "down"]);
+    let mut both = booked.clone();
+    both.versions.push(version("t-10", false, false));
+    assert_eq!(driver.make(&other_key, &both).await.as_ref(), Ok(&reference));
+    both.versions[1].shares[0].amount = Amount(400 * M);
+    let outcome = driver.make(&other_key, &both).await;
+    assert!(matches!(outcome, Err(EquipmentTrouble::Refused(_))), "{outcome:?}");
+    let versions = vec![version("t-10", true, false)];
+    let out = Want { versions, stage: Stage::Claimed, ..booked };
+    assert_eq!(driver.make(&other_key, &out).await.as_ref(), Ok(&reference));
+    driver.remove(&reference).await.unwrap();
     unusable("`ip link set to-b up`").await;
     bench.run(&["ip", "link", "del", "to-b"]);
     unusable("the interface to-b of N0-N1 is not in the network namespace").await;

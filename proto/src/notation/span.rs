@@ -25,6 +25,14 @@ pub fn span(text: &str) -> Result<SignedDuration, String> {
             "`{text}` may be hours or minutes: write `{first}h{second}m` or `{first}m{second}s`; {ALLOWED}"
         ));
     }
+    if let Some((first, second)) = text.split_once(',')
+        && first.ends_with(|c: char| c.is_ascii_digit())
+        && second.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return Err(format!(
+            "`{text}` may have thousands or a fraction: write `{first}{second}` or `{first}.{second}`; {ALLOWED}"
+        ));
+    }
     // `1h30` is written for 1 h 30 min everywhere. `1h5` is not: somebody has forgotten a digit or a unit.
     let minutes = text.split_once(['h', 'H']).filter(|(hours, rest)| digits(hours) && digits(rest));
     if let Some((hours, rest)) = minutes {
@@ -94,6 +102,8 @@ mod tests {
             ("1h ago", "is negative"),
             ("90", "write `90min` or `90s`"),
             ("1:30", "write `1h30m` or `1m30s`"),
+            ("1,500m", "write `1500m` or `1.500m`"),
+            ("2,5h", "write `25h` or `2.5h`"),
             ("1h5", "write `1h5m` or `1h5s`"),
             ("1h90", "write `1h90m` or `1h90s`"),
             ("99999999999h30", "allowed: a length"),

@@ -368,7 +368,8 @@ impl Coordinator {
                     keeps_old: party.old.is_some(),
                     one_way: txn.one_way,
                     servers: party.wish.clone(),
-                    manual_provision: txn.manual_provision,
+                    // Whoever has nothing more lets nobody in, and need not know the word.
+                    manual_provision: txn.manual_provision && !party.segments.is_empty(),
                 }),
                 (TransactionGoal::Commit, _) => Message::Commit,
                 (TransactionGoal::Release, _) => Message::Release,

@@ -3,7 +3,7 @@
 //! ```text
 //! Ahead --its window begins, and its equipment lets the user in--> Active --its last window ends--> Over
 //!    ^                                                               |
-//!    '------------------------- its equipment fails -----------------'
+//!    '----------------- its equipment fails, or it is deprovisioned -'
 //! ```
 //!
 //! What its user has not provisioned yet ([`Candidate::manual_provision`]) stays ahead. Where resource managers have no

@@ -138,14 +138,14 @@ impl PlannedDaemon {
     /// Where it listens: on loopback, or else at all addresses of its machine, which may have others than its name says.
     pub(super) fn listen(&self) -> String {
         match self.host.parse::<IpAddr>() {
-            Ok(address) if address.is_loopback() => self.address(),
+            _ if self.is_local() => self.address(),
             Ok(IpAddr::V6(_)) => format!("[::]:{}", self.port),
             _ => format!("0.0.0.0:{}", self.port),
         }
     }
 
     fn is_local(&self) -> bool {
-        self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        is_loopback(&self.host)
     }
 }
 
@@ -190,6 +190,10 @@ fn computes(args: &InitArgs) -> Result<Vec<v1::ComputeInventory>, Failure> {
     Ok(computes)
 }
 
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// An NRM for each domain with links, in the order of the flags.
 fn networks(
     args: &InitArgs,
@@ -199,7 +203,12 @@ fn networks(
     let mut seen = BTreeSet::new();
     for link in &args.links {
         let (a, b) = ends(link, file)?;
-        if !seen.insert(link.ends.as_str()) {
+        if file.computes.iter().flat_map(|one| &one.sites).any(|site| site.name == link.ends) {
+            let allowed = "a link whose name is not that of a site";
+            return Err(InvalidField::new("--link", &link.ends, allowed).into());
+        }
+        let pair = if a < b { (a.clone(), b.clone()) } else { (b.clone(), a.clone()) };
+        if !seen.insert(pair) {
             let allowed = "each link once; for more bandwidth, raise its rate";
             return Err(InvalidField::new("--link", &link.ends, allowed).into());
         }
@@ -308,6 +317,11 @@ fn hosts(
              add: {}",
             missing.join(" ")
         )));
+    }
+    let local: Vec<&String> = hosts.values().filter(|host| is_loopback(host)).collect();
+    if let Some(host) = local.first().filter(|_| local.len() < hosts.len()) {
+        let allowed = "addresses that other machines reach, or loopback for all domains";
+        return Err(InvalidField::new("--host", host, allowed).into());
     }
     Ok(hosts)
 }

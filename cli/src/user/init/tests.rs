@@ -115,7 +115,7 @@ fn every_configuration_passes_the_check_and_explains_every_field() {
         let path = folder.join(file);
         let answer = check::run(kind, &path).unwrap();
         assert!(answer.text.contains(": ok\n"), "{}", answer.text);
-        assert_eq!(check::kind_of(&path), Some(kind));
+        assert_eq!(check::kind_of(&path).unwrap(), Some(kind));
         let text = std::fs::read_to_string(&path).unwrap();
         let is_long = |line: &&str| line.starts_with(['#', ' ']) && line.contains("# ");
         assert!(text.lines().filter(is_long).all(|line| line.len() <= 80), "{text}");
@@ -189,8 +189,17 @@ fn what_is_wrong_is_answered_with_what_to_type_and_leaves_nothing_behind() {
             format!("{two} --link tokyo-osaca=10G"),
             "did you mean osaka?\nadd it with --site osaca=CPUS",
         ),
-        (format!("{two} --link tokyo-osaka=10"), "allowed: a whole number and K, M, G or T"),
+        (format!("{two} --link tokyo-osaka=10"), "allowed: a rate with its unit"),
         (format!("{two} --link tokyo-osaka=1G --link tokyo-osaka=1G"), "allowed: each link once"),
+        (format!("{two} --link tokyo-osaka=1G --link osaka-tokyo=1G"), "allowed: each link once"),
+        (
+            "--site a=1 --site b=1 --site a-b=1 --link a-b=1G".to_owned(),
+            "allowed: a link whose name is not that of a site",
+        ),
+        (
+            format!("{two} --host tokyo=10.0.0.1 --host osaka=10.0.0.2 --host grid=localhost"),
+            "allowed: addresses that other machines reach",
+        ),
         (format!("{two} --link tokyo-tokyo=1G"), "allowed: two different ends"),
         (
             format!("{two} --port-base 65535"),

@@ -13,7 +13,7 @@ use coalloc_common::InvalidField;
 use coalloc_grc::config::GrcConfig;
 use coalloc_net::daemon::{DaemonSettings, at_line};
 use coalloc_net::identity::settings::Security;
-use coalloc_proto::file::{self, Document, FileError};
+use coalloc_proto::file::{self, FileError};
 use coalloc_rm::config::RmConfig;
 use rustix::fs::{Access, access};
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub fn configuration(kind: Kind, path: &Path) -> Result<String, Failure> {
 
 /// The error, and what to type next.
 fn with_hint(kind: Kind, path: &Path, error: &FileError) -> Failure {
-    let hint = match (kind_of(path), error) {
+    let hint = match (kind_of(path).ok().flatten(), error) {
         (Some(other), _) if other != kind => {
             let (path, other) = (path.display(), other.name());
             format!(
@@ -65,20 +65,27 @@ fn with_hint(kind: Kind, path: &Path, error: &FileError) -> Failure {
     Failure::bad_input(format!("{error}\n{hint}"))
 }
 
-/// The kind of daemon whose configuration a file seems to be.
-#[must_use]
-pub fn kind_of(path: &Path) -> Option<Kind> {
-    let Document { message, .. } = file::read::<Value>(path).ok()?;
+/// The kind of daemon whose configuration a file seems to be; `None`: it is no configuration of a daemon.
+///
+/// # Errors
+/// When it cannot be read, or is a daemon's configuration of which nobody can say the kind.
+pub fn kind_of(path: &Path) -> Result<Option<Kind>, FileError> {
+    let document = file::read::<Value>(path)?;
+    let message = &document.message;
     let has = |value: &Value, name: &str| value.get(name).is_some();
     let inventory = message.get("inventory").unwrap_or(&Value::Null);
-    if has(&message, "resource_managers") || has(&message, "resourceManagers") {
-        Some(Kind::Grc)
+    if has(message, "resource_managers") || has(message, "resourceManagers") {
+        Ok(Some(Kind::Grc))
     } else if has(inventory, "paths") {
-        Some(Kind::Nrm)
+        Ok(Some(Kind::Nrm))
     } else if has(inventory, "sites") {
-        Some(Kind::Crm)
+        Ok(Some(Kind::Crm))
+    } else if has(message, "daemon") {
+        let allowed = "it is no coordinator, which has `resource_managers`, and no resource manager, which has \
+                       `inventory` with `paths` or `sites`";
+        Err(document.mistake("daemon", allowed))
     } else {
-        None
+        Ok(None)
     }
 }
 

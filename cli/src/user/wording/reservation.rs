@@ -74,9 +74,7 @@ pub fn describe(one: &v1::Reservation) -> String {
     if let Some(left) = &one.expires_in {
         let _ = writeln!(out, "  {}", text::hold_ends(left));
     }
-    let is_unprovisioned =
-        one.request.as_ref().is_some_and(v1::CoAllocationRequest::manual_provision);
-    if is_unprovisioned && one.state() == v1::ReservationState::Confirmed {
+    if one.manual_provision && one.state() == v1::ReservationState::Confirmed {
         let _ = writeln!(out, "  not provisioned: `coalloc provision {id}` lets the user in");
     }
     let may_have_it = one.given_up.iter().any(|one| one.ended.is_none());

@@ -12,7 +12,7 @@ fn at(second: i64) -> Time {
 
 fn piece(start: i64, end: i64, nodes: &str, is_granted: bool) -> Piece {
     let nodes = nodes.split(' ').map(str::to_owned).collect();
-    Piece { start: at(start), end: at(end), nodes, is_granted }
+    Piece { start: at(start), end: at(end), nodes, is_granted, is_booked: is_granted }
 }
 
 /// A cluster that keeps Slurm's rules: no overlaps but with MAINT, and no new start of what has begun.
@@ -31,7 +31,7 @@ impl Cluster {
                 assert!(!self.own.iter().any(|one| one.name == *name), "{name} twice");
                 let flags = is_over_own.then(|| "MAINT".to_owned()).into_iter().collect();
                 let (is_active, users) = (piece.start <= now, users.clone());
-                let piece = Piece { is_granted: false, ..piece.clone() };
+                let piece = Piece { is_granted: false, is_booked: false, ..piece.clone() };
                 self.put(Reservation { name: name.clone(), piece, users, flags, is_active })
             }
             Command::Update { name, start, end, nodes, users, is_over_own } => {
