@@ -9,8 +9,8 @@
 //! Imports go from `testbed` and `experiments` to `user` and `kit`, and from `user` to `kit`; never the other
 //! way, and never between `testbed` and `experiments`.
 //!
-//! A command returns an [`exit::Answer`] (everything for standard output, and how the command ended) or an
-//! [`exit::Failure`] (for standard error). [`main`] prints either. Progress goes to standard error as it
+//! A command returns an [`kit::exit::Answer`] (everything for standard output, and how the command ended) or an
+//! [`kit::exit::Failure`] (for standard error). [`main`] prints either. Progress goes to standard error as it
 //! happens, so standard output contains only the answer and can be piped.
 //!
 //! Planning, validation and the protocol are deliberately not here. A command reads files and flags, asks a

@@ -2,7 +2,7 @@
 //!
 //! With `--wait-for` it first waits for files, so that a daemon can be started before its certificate is issued.
 //!
-//! With `--check` it only reads the configuration ([`check`]).
+//! With `--check` it only reads the configuration ([`mod@check`]).
 //!
 //! Left out: what the daemons do (`nrm`, `crm`, `grc`).
 
