@@ -68,6 +68,7 @@ fn a_user_is_let_in_by_provision_and_out_by_deprovision_and_late_copies_change_n
         assert!(is_active(&shown().await));
         let known = deprovision("out", "user").await.unwrap();
         assert!(is_done(&known) && known.version == 4, "{known:#?}");
+        assert!(!is_active(&known), "the answer itself says so");
         until("out", |known| !is_active(known)).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(site.in_use(now_us()), Vec::<String>::new());

@@ -139,11 +139,8 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
         id: reservation.id.to_string(),
         request_id: reservation.ticket.request.to_string(),
         user: reservation.ticket.user.to_string(),
-        state: state(
-            reservation.state,
-            if over { UsagePhase::Over } else { reservation.usage.phase },
-        )
-        .into(),
+        state: state(reservation.state, if over { UsagePhase::Over } else { phase(reservation) })
+            .into(),
         plan,
         refusal: reservation.refusal.as_ref().map(refusal_to_wire),
         definite: reservation.is_definite(),
@@ -191,9 +188,17 @@ pub fn planning(ticket: &Ticket) -> v1::Reservation {
     }
 }
 
+/// How far the use of a reservation is. What was just deprovisioned is not active, even before that is recorded.
+fn phase(reservation: &Reservation) -> UsagePhase {
+    match reservation.usage.phase {
+        UsagePhase::Active if !reservation.is_active() => UsagePhase::Ahead,
+        phase => phase,
+    }
+}
+
 /// The states in which a reservation may be shown, depending on the time.
 pub fn states(reservation: &Reservation) -> impl Iterator<Item = i32> {
-    let phases = [reservation.usage.phase, UsagePhase::Over];
+    let phases = [phase(reservation), UsagePhase::Over];
     phases.into_iter().map(|phase| state(reservation.state, phase).into())
 }
 

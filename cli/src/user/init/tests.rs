@@ -1,3 +1,5 @@
+//! What `coalloc init` writes, what its daemons read of it, and what it refuses.
+
 use std::collections::BTreeSet;
 
 use clap::Parser as _;
