@@ -515,9 +515,12 @@ impl Participant {
         let chain = entry.chain(txn).clone();
         for (resource, reference) in references {
             let key = EquipmentKey { chain: chain.clone(), resource: resource.clone() };
-            let stage = self.equipment.states.get(&key).and_then(|state| state.stage);
+            if self.equipment.states.contains_key(&key) {
+                // It has an older version, too. What has changed about it is a record of its own, of which others are told.
+                continue;
+            }
             let state = EquipmentState {
-                stage: Some(stage.unwrap_or(Stage::Claimed)),
+                stage: Some(Stage::Claimed),
                 version: txn.clone(),
                 reference: reference.clone(),
                 trouble: None,

@@ -279,6 +279,7 @@ impl Equipment {
         !self.device.things.is_empty()
             || !self.effects.is_empty()
             || !core.equipment_states().is_empty()
+            || !core.unusable().is_empty()
             || !core.wanted(wall).is_empty()
     }
 }

@@ -188,7 +188,7 @@ impl Reconciler {
 
     fn look(&mut self, participant: &Participant, now: Now) -> Command {
         let wanted = participant.wanted(now.wall);
-        self.is_unusable_told = *participant.unusable() == self.unusable;
+        self.is_unusable_told = participant.knows_unusable(&self.unusable, &wanted, now.wall);
         for (key, want) in &wanted {
             // What the participant was too busy to be told is told again after the look.
             let state = participant.equipment_states().get(key);

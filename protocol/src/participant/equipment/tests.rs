@@ -356,6 +356,47 @@ fn a_look_tells_what_the_participant_was_too_busy_for() {
     assert!(rm.participant.equipment_states().is_empty());
 }
 
+#[test]
+fn a_claim_that_ends_the_trouble_of_an_older_version_is_told() {
+    let mut rm = Rm::new();
+    let _ = rm.hold(&order("a", 600, window(60, 120)));
+    rm.settle();
+    let _ = rm.commit("a");
+    rm.device.faults.push_back(Fault::Refuse);
+    rm.settle();
+    let state = |rm: &Rm| rm.participant.equipment_states().values().next().cloned().unwrap();
+    assert!(state(&rm).trouble.is_some());
+    let before = rm.log.len();
+    let _ = rm.hold(&HoldOrder { replaces: Some(txn("a")), ..order("b", 900, window(60, 120)) });
+    rm.settle();
+    let told = rm.log[before..].iter().rev().find_map(|record| match record {
+        ParticipantRecord::Equipped { state, .. } => state.clone(),
+        _ => None,
+    });
+    assert_eq!(told, Some(state(&rm)), "watchers are told of records of the equipment only");
+    assert_eq!((state(&rm).trouble, state(&rm).version), (None, txn("b")));
+}
+
+#[test]
+fn what_was_unusable_before_a_restart_is_usable_after_the_first_look() {
+    let mut rm = Rm::new();
+    let _ = rm.hold(&order("a", 600, window(60, 120)));
+    rm.settle();
+    let _ = rm.commit("a");
+    rm.settle();
+    let unusable = |rm: &Rm| {
+        let states = rm.participant.equipment_states().values();
+        states.map(|state| state.unusable.len()).sum::<usize>()
+    };
+    rm.device.unusable.insert(ResourceId::composed("N0-N1"));
+    rm.pass(31_000);
+    assert_eq!((unusable(&rm), rm.participant.unusable().len()), (1, 1));
+    rm.device.unusable.clear();
+    rm.restart();
+    rm.settle();
+    assert_eq!((unusable(&rm), rm.participant.unusable().len()), (0, 0));
+}
+
 #[derive(Debug, Clone)]
 enum Act {
     Hold { name: u8, amount: u64, start: i64, length: i64, replaces: Option<u8> },

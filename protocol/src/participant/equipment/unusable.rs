@@ -26,6 +26,24 @@ impl Participant {
         &self.equipment.unusable
     }
 
+    /// Does the participant know what cannot be used now, and of which bookings it is? Of the latter it may know from before
+    /// a restart, and a booking's window may have begun since.
+    #[must_use]
+    pub fn knows_unusable(
+        &self,
+        unusable: &BTreeMap<ResourceId, Unusable>,
+        wanted: &BTreeMap<EquipmentKey, Want>,
+        now: Time,
+    ) -> bool {
+        let of = |key| wanted.get(key).map(|want| self.unusable_of(key, want, now));
+        self.equipment.unusable == *unusable
+            && self
+                .equipment
+                .states
+                .iter()
+                .all(|(key, state)| of(key).unwrap_or_default() == state.unusable)
+    }
+
     /// Takes over what cannot be used now, and records of which bookings it is.
     pub(in super::super) fn now_unusable(
         &mut self,

@@ -25,6 +25,8 @@ pub(super) struct Device {
     pub(super) things: BTreeMap<String, (EquipmentKey, Want)>,
     pub(super) made: usize,
     pub(super) faults: VecDeque<Fault>,
+    /// Resources that cannot be used.
+    pub(super) unusable: BTreeSet<ResourceId>,
     pub(super) was_looked_at: bool,
     /// Every command, in a word.
     pub(super) calls: Vec<&'static str>,
@@ -98,6 +100,8 @@ impl Device {
                 .present
                 .insert(key.clone(), Presence { reference: name.clone(), differs, trouble: None });
         }
+        let out = || Unusable { sentence: "it is out".to_owned(), goes_on: false };
+        observed.unusable = self.unusable.iter().map(|name| (name.clone(), out())).collect();
         observed
     }
 }
