@@ -39,7 +39,7 @@ pub fn read(
     now: Time,
 ) -> Result<Admitted, Status> {
     let inner = || {
-        let missing = || InvalidField::new("request", "nothing", "what is wanted");
+        let missing = || InvalidField::missing("request", "what is wanted");
         let wire = request.ok_or_else(missing)?;
         let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
         Ok(Admitted {
@@ -113,12 +113,6 @@ pub fn ticket(wire: &v1::ReserveRequest, own_ids: &str) -> Result<Ticket, Status
         Ok(Ticket { request, user: user_name("request.user", user)?, content: digest(wire) })
     };
     inner().map_err(|error: InvalidField| status::invalid(&error))
-}
-
-/// The user that a request names.
-#[must_use]
-pub fn user_of(request: Option<&v1::CoAllocationRequest>) -> &str {
-    request.map_or("", |request| request.user.as_str())
 }
 
 /// Reads the client's id of a request. `own_ids` is the prefix of the ids of this coordinator's reservations.

@@ -154,6 +154,18 @@ impl Caller {
         self.judged(self.0.facts.check_calls(path))
     }
 
+    /// Puts the caller's own name in place of an empty one, if the caller is a user, and checks that the caller may act
+    /// for the user that is then named.
+    ///
+    /// # Errors
+    /// As [`Caller::check_acts_for`].
+    pub fn acts_for(&self, field: &str, user: &mut String) -> Result<(), Status> {
+        if let Some(own) = self.user().filter(|_| user.is_empty()) {
+            own.as_str().clone_into(user);
+        }
+        self.check_acts_for(field, user)
+    }
+
     /// Checks that the caller may act for a user: a user for itself, an operator for anybody.
     ///
     /// # Errors

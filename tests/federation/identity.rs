@@ -87,6 +87,11 @@ async fn a_user_has_its_own_an_operator_all_and_an_auditor_looks_only() {
         let answer = world.grc(dialer).reserve(request(&format!("r{n}"), user)).await;
         assert_eq!(code(answer), expected, "{user} by {dialer:?}");
     }
+    // Who names nobody means itself; an operator that is no user here has to name somebody.
+    for (n, dialer, own) in [(7, &bob, "bob"), (8, &foreign, "south/alice")] {
+        let made = world.grc(dialer).reserve(request(&format!("r{n}"), "")).await.unwrap();
+        assert_eq!(made.into_inner().reservation.unwrap().user, own);
+    }
     let mut eve = world.grc(&bob);
     let release = v1::ReleaseReservationRequest { id: id.clone(), user: String::new() };
     assert_eq!(code(eve.release(release.clone()).await), Code::NotFound);

@@ -35,9 +35,10 @@ impl CoordinatorRpc for GrcService {
     ) -> Result<Response<v1::SubmitTaskResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let service = self.for_caller(&caller);
-        let wire = request.into_inner();
-        let user = wire.task.as_ref().map_or("", |task| task.user.as_str());
-        caller.check_acts_for("task.user", user)?;
+        let mut wire = request.into_inner();
+        if let Some(task) = &mut wire.task {
+            caller.acts_for("task.user", &mut task.user)?;
+        }
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let task = match patient(about, async move { service.submit_whole(wire).await }).await? {
@@ -55,9 +56,10 @@ impl CoordinatorRpc for GrcService {
         request: Request<v1::PlanTaskRequest>,
     ) -> Result<Response<v1::PlanTaskResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let v1::PlanTaskRequest { task, options } = request.into_inner();
-        let user = task.as_ref().map_or("", |task| task.user.as_str());
-        caller.check_acts_for("task.user", user)?;
+        let v1::PlanTaskRequest { mut task, options } = request.into_inner();
+        if let Some(task) = &mut task {
+            caller.acts_for("task.user", &mut task.user)?;
+        }
         let planned = self.plan_task_now(task.as_ref(), options.as_ref()).await?;
         Ok(Response::new(v1::PlanTaskResponse { answer: Some(planned.to_wire()) }))
     }
@@ -77,11 +79,11 @@ impl CoordinatorRpc for GrcService {
     ) -> Result<Response<v1::ModifyResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let service = self.for_caller(&caller);
-        let wire = request.into_inner();
+        let mut wire = request.into_inner();
         let id = wire.id.clone();
         self.check_sees(&caller, "reservation", &id).await?;
-        if let Some(request) = &wire.request {
-            caller.check_acts_for("request.user", &request.user)?;
+        if let Some(request) = &mut wire.request {
+            caller.acts_for("request.user", &mut request.user)?;
         }
         let about = CallSubject("reservation", &id);
         let whole = async move { service.modify_whole(wire).await };
@@ -146,8 +148,10 @@ impl CoordinatorRpc for GrcService {
         request: Request<v1::PlanRequest>,
     ) -> Result<Response<v1::PlanResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let wire = request.into_inner();
-        caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
+        let mut wire = request.into_inner();
+        if let Some(request) = &mut wire.request {
+            caller.acts_for("request.user", &mut request.user)?;
+        }
         let (request, options) = (wire.request.as_ref(), wire.options.as_ref());
         let (mut federation, admitted) = self.admitted(request, options).await?;
         let (planners, _turn) = self.planners.of(&admitted.user).what_if().await?;
@@ -187,8 +191,10 @@ impl CoordinatorRpc for GrcService {
     ) -> Result<Response<v1::ReserveResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let service = self.for_caller(&caller);
-        let wire = request.into_inner();
-        caller.check_acts_for("request.user", admission::user_of(wire.request.as_ref()))?;
+        let mut wire = request.into_inner();
+        if let Some(request) = &mut wire.request {
+            caller.acts_for("request.user", &mut request.user)?;
+        }
         let id = wire.request_id.clone();
         let whole = async move {
             let (mut reservation, fresh) = service.reserve_whole(wire.clone()).await?;
@@ -318,8 +324,8 @@ impl CoordinatorRpc for GrcService {
     ) -> Result<Response<v1::AllocateResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let service = self.for_caller(&caller);
-        let wire = request.into_inner();
-        caller.check_acts_for("user", &wire.user)?;
+        let mut wire = request.into_inner();
+        caller.acts_for("user", &mut wire.user)?;
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let whole = async move { service.allocate_whole(wire).await };
@@ -399,11 +405,11 @@ impl GrcService {
     async fn provisioned(
         &self,
         caller: &Caller,
-        call: ProvisionCall,
+        mut call: ProvisionCall,
     ) -> Result<v1::Reservation, Status> {
         let (service, id) = (self.for_caller(caller), call.id.clone());
         self.check_sees(caller, "reservation", &id).await?;
-        caller.check_acts_for("user", &call.user)?;
+        caller.acts_for("user", &mut call.user)?;
         let about = CallSubject("reservation", &id);
         match patient(about, async move { service.provision_whole(call).await }).await? {
             Some(reservation) => Ok(reservation),

@@ -12,11 +12,6 @@ use crate::calls::service::{CallSubject, GrcService, patient};
 use crate::views::view;
 use crate::views::workflow::{self, PageWanted};
 
-/// The user that a workflow names.
-fn user_of(workflow: Option<&v1::Workflow>) -> &str {
-    workflow.map_or("", |workflow| workflow.user.as_str())
-}
-
 #[tonic::async_trait]
 impl WorkflowsRpc for GrcService {
     async fn plan_workflow(
@@ -24,8 +19,10 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::PlanWorkflowRequest>,
     ) -> Result<Response<v1::PlanWorkflowResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let v1::PlanWorkflowRequest { workflow, options } = request.into_inner();
-        caller.check_acts_for("workflow.user", user_of(workflow.as_ref()))?;
+        let v1::PlanWorkflowRequest { mut workflow, options } = request.into_inner();
+        if let Some(workflow) = &mut workflow {
+            caller.acts_for("workflow.user", &mut workflow.user)?;
+        }
         let planned = self.plan_workflow_now(workflow.as_ref(), options.as_ref(), None).await?;
         Ok(Response::new(planned.answer))
     }
@@ -36,8 +33,10 @@ impl WorkflowsRpc for GrcService {
     ) -> Result<Response<v1::SubmitWorkflowResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let service = self.for_caller(&caller);
-        let wire = request.into_inner();
-        caller.check_acts_for("workflow.user", user_of(wire.workflow.as_ref()))?;
+        let mut wire = request.into_inner();
+        if let Some(workflow) = &mut wire.workflow {
+            caller.acts_for("workflow.user", &mut workflow.user)?;
+        }
         let id = wire.request_id.clone();
         let about = CallSubject("request", &id);
         let whole = async move { service.submit_workflow_whole(wire).await };
@@ -99,8 +98,8 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::ReportActivityRequest>,
     ) -> Result<Response<v1::ReportActivityResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let (service, wire) = (self.for_caller(&caller), request.into_inner());
-        caller.check_acts_for("user", &wire.user)?;
+        let (service, mut wire) = (self.for_caller(&caller), request.into_inner());
+        caller.acts_for("user", &mut wire.user)?;
         self.check_sees(&caller, "workflow", &wire.id).await?;
         let (report, id) = (wire.report_id.clone(), wire.id.clone());
         let about = CallSubject("report", &report);
@@ -117,8 +116,8 @@ impl WorkflowsRpc for GrcService {
         request: Request<v1::ReviseWorkflowRequest>,
     ) -> Result<Response<v1::ReviseWorkflowResponse>, Status> {
         let caller = Caller::of_request(&request)?;
-        let (service, wire) = (self.for_caller(&caller), request.into_inner());
-        caller.check_acts_for("user", &wire.user)?;
+        let (service, mut wire) = (self.for_caller(&caller), request.into_inner());
+        caller.acts_for("user", &mut wire.user)?;
         self.check_sees(&caller, "workflow", &wire.id).await?;
         let id = wire.id.clone();
         let about = CallSubject("workflow", &id);
