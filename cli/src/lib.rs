@@ -23,13 +23,14 @@ pub mod testbed;
 pub mod user;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use coalloc_common::plain_text;
 
 use kit::exit::{Answer, Exit, Failure};
-use kit::text;
+use kit::{arguments, text};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
     allocate, certs, config, give_up, health, init, ledger, modify, picture, plan, provision,
@@ -87,6 +88,12 @@ enum Command {
         /// The shell to complete for
         shell: clap_complete::Shell,
     },
+    /// Write the manual pages of all commands
+    Man {
+        /// The folder for them, which is made if it is missing
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Explain a group of commands, a command, or the exit codes
     Help {
         /// A group (use, operate, study), a command, or `exit-codes`; nothing: all commands
@@ -104,8 +111,13 @@ fn command() -> clap::Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let matches = command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut command = command();
+    let cli = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = cli.and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match cli {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&arguments::explain(error, &command)),
+    };
     match cli.command {
         // A daemon has its own runtime, logs and exit code.
         Command::Serve(args) if !args.is_check() => serve::run(&args),
@@ -115,6 +127,7 @@ pub fn main() -> ExitCode {
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),
         Command::Completions { shell } => finish(Ok(completions(shell))),
+        Command::Man { folder } => finish(manual_pages(&folder)),
         Command::Help { topic } => finish(overview::help(Cli::command(), &topic)),
         // These also run in containers that allow few threads, on machines with many cores.
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
@@ -168,9 +181,8 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             | Command::Trace(_)
             | Command::Help { .. }
             | Command::Request(_)
-            | Command::Completions { .. } => {
-                Err(Failure::internal("this command does not run here"))
-            }
+            | Command::Completions { .. }
+            | Command::Man { .. } => Err(Failure::internal("this command does not run here")),
         }
     })
 }
@@ -189,6 +201,14 @@ fn completions(shell: clap_complete::Shell) -> Answer {
     Answer::done(String::from_utf8_lossy(&script).into_owned())
 }
 
+fn manual_pages(folder: &Path) -> Result<Answer, Failure> {
+    let failed = |error| Failure::new(Exit::Failed, format!("{}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
+    let text = format!("read one with `man -l {}/coalloc-reserve.1`\n", folder.display());
+    Ok(Answer::done(text))
+}
+
 /// Prints an answer or a failure.
 ///
 /// A reader that closed the pipe (`| head`) has read what it wanted, so the exit code stays that of the
@@ -197,7 +217,8 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
     let Answer { text, exit } = match result {
         Ok(answer) => answer,
         Err(failure) => {
-            text::note(&error_text(&failure.message));
+            let text = if wants_json() { failure.json() } else { error_text(&failure.message) };
+            text::note(&text);
             return failure.exit.into();
         }
     };
@@ -212,6 +233,20 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
             Exit::Failed.into()
         }
     }
+}
+
+/// Ends with what clap says: a mistake in the arguments, or the help that was asked for.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    if !(error.use_stderr() && wants_json()) {
+        error.exit();
+    }
+    let text = error.to_string();
+    finish(Err(Failure::bad_input(text.trim().trim_start_matches("error: "))))
+}
+
+/// Whoever wants answers as JSON gets errors as JSON.
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
 }
 
 /// Returns `error: ` and the message, with all further lines of the message indented.

@@ -58,6 +58,7 @@ const GROUPS: [CommandGroup; 3] = [
             "ledger",
             "audit",
             "completions",
+            "man",
         ],
     },
     CommandGroup {

@@ -9,11 +9,11 @@ use crate::plain_text;
 
 /// A value from outside that was refused before anything was done with it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{field}: {value} is not allowed; allowed: {allowed}")]
+#[error("{field}: {}", self.problem())]
 pub struct InvalidField {
     /// Path of the field, as the user wrote it: `sites[2].cpus`.
     pub field: String,
-    /// The value that was found, cut when it is long.
+    /// The value that was found, cut when it is long. Empty when the field is missing.
     pub value: String,
     /// What would have been accepted, as a range or a list.
     pub allowed: String,
@@ -35,6 +35,21 @@ impl InvalidField {
             value = plain;
         }
         Self { field: field.into(), value, allowed: allowed.into() }
+    }
+
+    /// An error about `field`, which is not there.
+    pub fn missing(field: impl Into<String>, needed: impl Into<String>) -> Self {
+        Self::new(field, "", needed)
+    }
+
+    /// What is wrong, without the field.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        let Self { value, allowed, .. } = self;
+        if value.is_empty() {
+            return format!("it is missing; needed: {allowed}");
+        }
+        format!("{value} is not allowed; allowed: {allowed}")
     }
 
     /// A text value in quotes, so that an empty one can be seen.

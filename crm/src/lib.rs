@@ -30,7 +30,7 @@ pub fn load(path: &Path) -> Result<RmConfig, FileError> {
 fn parse(document: &Document<v1::CrmFile>) -> Result<RmConfig, InvalidField> {
     let message = &document.message;
     let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
-    let missing = || InvalidField::new("inventory", "nothing", "what it owns: name, domain, sites");
+    let missing = || InvalidField::missing("inventory", "what it owns: name, domain, sites");
     let owned = message.inventory.clone().ok_or_else(missing)?;
     let inventory = Inventory {
         name: owned.name,
@@ -59,7 +59,7 @@ fn driver(
             let (sites, servers) = (&config.description.sites, &config.servers);
             Ok(SlurmSettings::parse(wire, folder, sites, servers)?.maker())
         }
-        None => Err(InvalidField::new("driver", "nothing", "the kind of the cluster: slurm")),
+        None => Err(InvalidField::missing("driver", "the kind of the cluster: slurm")),
     }
 }
 

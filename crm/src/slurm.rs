@@ -95,7 +95,7 @@ impl SlurmSettings {
         }
         if users.is_empty() {
             let allowed = "at least one user: nobody else can have a reservation of the cluster";
-            return Err(InvalidField::new("driver.slurm.users", "nothing", allowed));
+            return Err(InvalidField::missing("driver.slurm.users", allowed));
         }
         Ok(Self { programs: Programs { conf, bin }, users, servers })
     }
@@ -133,7 +133,7 @@ fn nodes_of(
         let Some(own) = servers.get(site.name.as_str()) else {
             let allowed = "with driver.slurm, the servers of the site: each is the Slurm node of the same name, and a \
                            booking reserves whole nodes";
-            return Err(InvalidField::new(field("servers"), "nothing", allowed));
+            return Err(InvalidField::missing(field("servers"), allowed));
         };
         if let Some(other) = site.others.first() {
             let allowed = "nothing: driver.slurm reserves nodes and nothing else";

@@ -113,7 +113,7 @@ fn peers(
 ) -> Result<(BTreeMap<RmName, Destination>, Owners), InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one resource manager";
-        return Err(InvalidField::new("resource_managers", "none", allowed));
+        return Err(InvalidField::missing("resource_managers", allowed));
     }
     let (mut peers, mut owners) = (BTreeMap::new(), Owners::default());
     let mut addresses = BTreeSet::new();

@@ -80,11 +80,24 @@ impl PlanningOutcome {
         if self.unreachable.is_empty() || refusal.reason == Reason::OutsideHorizon {
             return refusal;
         }
-        let names: Vec<&str> = self.unreachable.iter().map(|rm| rm.as_str()).collect();
-        let detail = &refusal.detail;
-        let detail = format!("{detail}; not answering, so not counted: {}", names.join(", "));
-        Refusal { detail, reason: Reason::Unreachable, bottleneck: None, ..refusal }
+        Refusal { bottleneck: None, ..behind_silence(&self.unreachable, refusal) }
     }
+}
+
+/// A refusal whose cause may be that these resource managers, of which there is at least one, did not answer.
+#[must_use]
+pub fn behind_silence<'a>(
+    silent: impl IntoIterator<Item = &'a RmName>,
+    refusal: Refusal,
+) -> Refusal {
+    let names: Vec<&str> = silent.into_iter().map(RmName::as_str).collect();
+    let (do_not, theirs) = match names.len() {
+        1 => ("does not", "what it has"),
+        _ => ("do not", "what they have"),
+    };
+    let (names, detail) = (names.join(", "), refusal.detail);
+    let detail = format!("{names} {do_not} answer, so {theirs} counts as taken: {detail}");
+    Refusal { detail, reason: Reason::Unreachable, ..refusal }
 }
 
 /// The index of the refused frame that came closest to a plan; if several did, the last of them.

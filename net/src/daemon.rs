@@ -133,8 +133,7 @@ pub fn daemon_settings(
     wire: Option<&v1::Daemon>,
     folder: &Path,
 ) -> Result<DaemonSettings, InvalidField> {
-    let missing =
-        || InvalidField::new("daemon", "nothing", "where to listen, and the ledger's file");
+    let missing = || InvalidField::missing("daemon", "where to listen, and the ledger's file");
     let wire = wire.ok_or_else(missing)?;
     let listen = listen_address("daemon.listen", &wire.listen)?;
     if wire.ledger.is_empty() {
@@ -182,6 +181,6 @@ fn traces_endpoint(text: &str) -> Result<Option<String>, InvalidField> {
 
 /// Adds the file and the line to an error about a value.
 pub fn at_line<T>(document: &Document<T>, error: &InvalidField) -> FileError {
-    let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+    let problem = error.problem();
     document.mistake(&error.field, &problem)
 }

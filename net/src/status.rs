@@ -38,7 +38,7 @@ fn with_reason(
 /// INVALID_ARGUMENT with `google.rpc.BadRequest`, which has field, value and allowed range. Nothing was done.
 #[must_use]
 pub fn invalid(error: &InvalidField) -> Status {
-    let text = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+    let text = error.problem();
     let details = ErrorDetails::with_bad_request_violation(error.field.clone(), text);
     let about = [("field", error.field.as_str())];
     with_reason(Code::InvalidArgument, "INVALID_FIELD", &about, error.to_string(), details)

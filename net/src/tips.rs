@@ -191,7 +191,7 @@ impl TipStatement {
 pub fn verify(tip: &v1::SignedTip, trust: &Trust) -> Result<VerifiedTip, TipError> {
     let chain = certificates(tip)?;
     let Some((certificate, issuers)) = chain.split_first() else {
-        return Err(InvalidField::new("certificates", "none", "1 or more").into());
+        return Err(InvalidField::missing("certificates", "1 or more").into());
     };
     check_length("statement", &tip.statement, limits::TIP_STATEMENT_BYTES_MAX)?;
     check_length("signature", &tip.signature, limits::TIP_SIGNATURE_BYTES_MAX)?;

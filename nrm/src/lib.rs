@@ -35,7 +35,7 @@ pub fn load(path: &Path) -> Result<RmConfig, FileError> {
 fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
     let message = &document.message;
     let daemon = daemon_settings(message.daemon.as_ref(), document.folder())?;
-    let missing = || InvalidField::new("inventory", "nothing", "what it owns: name, domain, paths");
+    let missing = || InvalidField::missing("inventory", "what it owns: name, domain, paths");
     let owned = message.inventory.clone().ok_or_else(missing)?;
     let network = owned.inner.as_ref();
     let network =
@@ -61,7 +61,7 @@ fn parse(document: &Document<v1::NrmFile>) -> Result<RmConfig, InvalidField> {
 fn driver(message: &v1::NrmFile, paths: &[v1::Path]) -> Result<Option<DriverMaker>, InvalidField> {
     let Some(driver) = &message.driver else { return Ok(None) };
     let Some(v1::network_driver::Kind::Tc(wire)) = &driver.kind else {
-        return Err(InvalidField::new("driver", "nothing", "one kind of driver: tc"));
+        return Err(InvalidField::missing("driver", "one kind of driver: tc"));
     };
     let settings = TcSettings::parse(wire, paths, &message.coordinators)?;
     let make = move |naming| Arc::new(TcDriver::new(settings.clone(), naming)) as Arc<_>;

@@ -1,7 +1,8 @@
 //! `google.protobuf.Timestamp` and `Duration` with their canonical JSON: RFC 3339 in UTC ending in `Z`, and
 //! decimal seconds ending in `s`, each with 0, 3, 6 or 9 digits after the decimal point.
 //!
-//! A length of time is also read as people write it, `1h30` or `90 min`.
+//! A length of time is also read as people write it, `1h30` or `90 min`, and an instant as `2026-11-24 14:00
+//! Europe/Berlin`. What depends on the clock or the zone of whoever reads it, like `tomorrow 14:00`, is for command lines.
 //!
 //! These types are our own, because the crates that have them write `+00:00` where the mapping says `Z`, or
 //! have no JSON at all. The calendar is jiff's. Source: the comments of `timestamp.proto` and
@@ -58,14 +59,18 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let expected = "an RFC 3339 instant, like 2026-11-21T10:00:00Z";
+        let expected = "an instant, like 2026-11-21T10:00:00Z";
         deserializer.deserialize_str(Text { expected, parse: parse_timestamp })
     }
 }
 
 fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
-    let allowed = || format!("`{text}` is not an RFC 3339 instant, like 2026-11-21T10:00:00Z");
-    let instant: jiff::Timestamp = text.parse().map_err(|_| allowed())?;
+    let allowed = "allowed: 2026-11-24T13:00:00Z or `2026-11-24 14:00 Europe/Berlin`";
+    let read = notation::Instant::read(text);
+    let read = read.map_err(|_| format!("`{text}` is not allowed; {allowed}"))?;
+    let instant = read.fixed()?.ok_or_else(|| {
+        format!("`{text}` means another instant whenever and wherever it is read; {allowed}")
+    })?;
     let (mut seconds, mut nanos) = (instant.as_second(), instant.subsec_nanosecond());
     if nanos < 0 {
         (seconds, nanos) = (seconds - 1, nanos + 1_000_000_000);
@@ -150,8 +155,20 @@ mod tests {
         }
         let zoned: Timestamp = serde_json::from_str("\"2026-11-21T09:00:00+09:00\"").unwrap();
         assert_eq!(zoned.seconds, 1_795_219_200);
-        let error = serde_json::from_str::<Timestamp>("\"noon\"").unwrap_err().to_string();
-        assert!(error.contains("noon") && error.contains("RFC 3339"), "{error}");
+        let named: Timestamp = serde_json::from_str("\"2026-11-21 09:00 Asia/Tokyo\"").unwrap();
+        assert_eq!(named, zoned);
+        let said = |text: &str| serde_json::from_value::<Timestamp>(text.into()).unwrap_err();
+        for (text, expected) in [
+            ("noon", "`noon` is not allowed; allowed: 2026-11-24T13:00:00Z or"),
+            (
+                "tomorrow 14:00",
+                "`tomorrow 14:00` means another instant whenever and wherever it is read",
+            ),
+            ("2026-11-21 09:00", "means another instant"),
+            ("2026-03-29 02:30 Europe/Berlin", "does not exist"),
+        ] {
+            assert!(said(text).to_string().contains(expected), "{text}: {}", said(text));
+        }
     }
 
     #[test]

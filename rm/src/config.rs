@@ -352,7 +352,7 @@ fn peers(
 ) -> Result<BTreeMap<CoordinatorName, Destination>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one coordinator; without any, nobody could book here";
-        return Err(InvalidField::new("coordinators", "none", allowed));
+        return Err(InvalidField::missing("coordinators", allowed));
     }
     let mut peers = BTreeMap::new();
     for (index, peer) in wire.iter().enumerate() {

@@ -141,7 +141,7 @@ fn mistakes_in_a_trace_or_in_its_settings_are_told_with_line_and_field() {
     for (trace, text, expected) in [
         (&bad[..], FILE.to_owned(), "tiny.swf:72: field 4 (run time): \"many\" is not allowed"),
         (&cut[..cut.len() / 2], FILE.to_owned(), "tiny.swf: is cut off: "),
-        (b"", FILE.to_owned(), "tiny.swf:1: jobs: none is not allowed"),
+        (b"", FILE.to_owned(), "tiny.swf:1: jobs: it is missing"),
         (
             &tiny(),
             FILE.replace("easy", "sjf"),
@@ -195,7 +195,7 @@ fn trace_show_says_what_takes_part() {
             &[&folder.path("bad.swf")],
             "bad.swf:2: line: 4 fields is not allowed; allowed: 18 fields",
         ),
-        (&[&folder.path("nameless.swf")], "--servers: nothing is not allowed; allowed: 1 to "),
+        (&[&folder.path("nameless.swf")], "--servers: it is missing; needed: 1 to "),
         (&["--servers", "0", &tiny], "--servers: 0 is not allowed"),
         (&["--least-cpu-s", "-5", &tiny], "--least-cpu-s: -5 is not allowed; allowed: 0 to"),
         (&["--least-cpu-s", "900000", &tiny], "a trace of 60 jobs, 4 of them dropped"),

@@ -1,13 +1,15 @@
 //! The user's guide is true: every command in the `console` blocks of its pages is run, in order, from the
 //! root of the repository, and ends with the exit code that the page says.
 //!
-//! A shell runs the commands of own-federation.md, from an empty folder ([`own_federation`]).
+//! A shell runs the commands of own-federation.md, from an empty folder ([`own_federation`]). What the program says to bad
+//! input is in a table ([`mistakes`]).
 //!
 //! Each page of `docs/guide/` stands alone: it starts the federation that it needs, in /tmp/elgl.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod mistakes;
 mod own_federation;
 #[path = "../page.rs"]
 mod page;

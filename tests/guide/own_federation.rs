@@ -17,7 +17,7 @@ const COMMANDS_MAX: usize = 12;
 const PORTS: [u16; 2] = [7_000, 7_100];
 
 /// A port of which the next ones are free, too.
-fn free_ports(count: u16, after: u16) -> u16 {
+pub(crate) fn free_ports(count: u16, after: u16) -> u16 {
     let are_free = |base: &u16| {
         let bound = (*base..base + count).map(|port| TcpListener::bind(("127.0.0.1", port)));
         bound.collect::<Result<Vec<_>, _>>().is_ok()
@@ -45,7 +45,7 @@ fn script(commands: &[PageCommand]) -> String {
     script
 }
 
-struct Detached<'a>(&'a Path);
+pub(crate) struct Detached<'a>(pub(crate) &'a Path);
 
 impl Drop for Detached<'_> {
     fn drop(&mut self) {

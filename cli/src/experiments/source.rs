@@ -109,7 +109,7 @@ fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), S
     if name.rsplit('.').next() == Some("federation") {
         let federation = included::<v1::FederationFile>(&file, folder)?;
         file_topology(&federation.message).map_err(|error| {
-            let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+            let problem = error.problem();
             federation.mistake(&error.field, &problem).to_string()
         })?;
     }
@@ -140,7 +140,7 @@ impl Source {
     }
 
     fn invalid(&self, error: &InvalidField) -> Failure {
-        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        let problem = error.problem();
         at(&self.document, &error.field, &problem)
     }
 

@@ -105,6 +105,13 @@ impl Failure {
         Self::new(Exit::BadInput, message)
     }
 
+    /// The failure for programs, on one line: `{"error":{"exit":2,"message":"..."}}`.
+    #[must_use]
+    pub fn json(&self) -> String {
+        let error = serde_json::json!({ "exit": self.exit as u8, "message": self.message });
+        serde_json::json!({ "error": error }).to_string()
+    }
+
     /// A failure of this program itself.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)

@@ -1,17 +1,18 @@
 //! The request that `plan` and `reserve` take: a file and flags that replace parts of it, or flags alone.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use coalloc_common::{InvalidField, Span, Time, limits};
 use coalloc_net::convert::{request_from_wire, span_from_wire, span_to_wire, time_to_wire};
 use coalloc_plan::{Named, Solver};
-use coalloc_proto::file::{Document, read, read_from};
+use coalloc_proto::file::Document;
 use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::kit::exit::Failure;
+use crate::kit::input_file::{FileKind, read_input};
 use crate::kit::request_flags::{FlagRequest, RequestFlags};
 use crate::kit::rpc::violations;
 use crate::kit::text::time;
@@ -171,11 +172,7 @@ impl RequestArgs {
         let Some(path) = &self.request else {
             return ParsedRequest::of_flags(&self.parts, &self.terms, &self.search, now);
         };
-        let document: Document<v1::CoAllocationRequest> = if path == Path::new("-") {
-            read_from(Path::new("standard input"), std::io::stdin())?
-        } else {
-            read(path)?
-        };
+        let document: Document<v1::CoAllocationRequest> = read_input(path, FileKind::Request)?;
         let mut asked = ParsedRequest::new(document.message.clone(), &self.search);
         asked.document = Some(document);
         if let Some((field, problem)) = link_hardly_meant(&asked.request) {
@@ -349,7 +346,7 @@ impl ParsedRequest {
     /// The same, for an error of the conversions.
     #[must_use]
     pub fn invalid(&self, error: &InvalidField) -> Failure {
-        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        let problem = error.problem();
         self.mistake(&error.field, &problem)
     }
 
@@ -368,6 +365,10 @@ impl ParsedRequest {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use coalloc_proto::file::read_from;
+
     use super::*;
     use crate::kit::exit::Exit;
 

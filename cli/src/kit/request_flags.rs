@@ -31,7 +31,7 @@ pub struct RequestFlags {
     #[arg(long, value_name = "FROM-TO=RATE", requires = "site")]
     pub link: Vec<LinkFlag>,
     /// How long the whole is: 1h, 1h30, 90min. With a file it replaces the file's duration
-    #[arg(long = "for", value_name = "LENGTH")]
+    #[arg(long = "for", value_name = "LENGTH", allow_hyphen_values = true)]
     pub length: Option<Length>,
     /// Reserve, but let nobody in at the equipment before `coalloc provision`
     #[arg(long)]
@@ -173,7 +173,7 @@ impl LinkFlag {
                 let (written, ends) = (&self.written, &self.ends);
                 let names = text::enumerate(names);
                 Err(Failure::bad_input(format!(
-                    "--link {written}: `{ends}` is not two sites of the request; it has {names}"
+                    "--link {written}: `{ends}` is not two sites of the request; allowed: two of {names}"
                 )))
             }
             [(a, b), (c, d), ..] => Err(Failure::bad_input(format!(
@@ -272,7 +272,10 @@ mod tests {
         assert_eq!(ends("a-b=2G", &["a", "b"]), pair("a", "b"));
         assert_eq!(ends("my-site-b=2G", &["my-site", "b"]), pair("my-site", "b"));
         let said = ends("a-c=2G", &["a", "b"]).unwrap_err();
-        assert_eq!(said, "--link a-c=2G: `a-c` is not two sites of the request; it has a and b");
+        assert_eq!(
+            said,
+            "--link a-c=2G: `a-c` is not two sites of the request; allowed: two of a and b"
+        );
         let said = ends("a-b-c=2G", &["a", "b-c", "a-b", "c"]).unwrap_err();
         assert!(said.contains("from a to b-c or from a-b to c"), "{said}");
         let link: LinkFlag = "a-b=400 Mbit/s,latency=5ms".parse().unwrap();

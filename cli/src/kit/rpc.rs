@@ -71,7 +71,9 @@ impl IdentityArgs {
 /// When the folder has no identity in force.
 pub fn dialer_of(folder: &Path) -> Result<Dialer, Failure> {
     let store = IdentityStore::open(folder);
-    let bad = |error| Failure::bad_input(format!("--identity {}: {error}", folder.display()));
+    let needed = "needed: a folder with certificate.pem, key.pem and trust/, as `coalloc init` or `coalloc certs` writes it";
+    let bad =
+        |error| Failure::bad_input(format!("--identity {}: {error}\n{needed}", folder.display()));
     Ok(Dialer::with_identity(store.map_err(bad)?))
 }
 
@@ -99,7 +101,13 @@ impl GrcArgs {
     /// # Errors
     /// When the address is not valid, nobody listens there, or a resource manager does.
     pub async fn connect(&self) -> Result<Coordinator, Failure> {
-        coordinator_at(&self.identity.dialer()?, &self.address()).await
+        let client = coordinator_at(&self.identity.dialer()?, &self.address()).await;
+        client.map_err(|failure| match failure.message.strip_prefix("--grc: ") {
+            Some(problem) if self.grc.is_none() => {
+                Failure::new(failure.exit, format!("COALLOC_GRC: {problem}"))
+            }
+            _ => failure,
+        })
     }
 }
 
@@ -153,22 +161,28 @@ pub async fn check_is_coordinator(dialer: &Dialer, address: &str) -> Result<(), 
         let known = HealthClient::new(channel).check(HealthCheckRequest { service }).await;
         let Err(status) = known else { return None };
         if let Some(failure) = no_connection(dialer, address, &status) {
-            return Some(Err(failure));
+            return Some(failure);
         }
         let described =
             resource_manager(dialer, address).ok()?.describe(v1::DescribeRequest {}).await;
-        Some(Ok(described.ok()?.into_inner()))
-            .filter(|said| said.as_ref().is_ok_and(|said| said.coordinators_below.is_empty()))
+        let who = match described.map(tonic::Response::into_inner) {
+            Ok(said) if !said.coordinators_below.is_empty() => return None,
+            Ok(said) if said.paths.is_empty() => format!("{}, a CRM", said.name),
+            Ok(said) => format!("{}, an NRM", said.name),
+            // Who it is, is not for everybody. But it has said that it serves no coordinator.
+            Err(_) if status.code() == Code::NotFound => "a resource manager".to_owned(),
+            Err(_) => return None,
+        };
+        let message = format!(
+            "{address} is {who}, not a coordinator; say where the coordinator is with --grc ADDR or \
+             COALLOC_GRC"
+        );
+        Some(Failure::new(Exit::CallFailed, message))
     };
-    let Ok(Some(said)) = tokio::time::timeout(CONNECT_PATIENCE, asked).await else { return Ok(()) };
-    let said = said?;
-    let kind = if said.paths.is_empty() { "a CRM" } else { "an NRM" };
-    let message = format!(
-        "{address} is {}, {kind}, not a coordinator; say where the coordinator is with --grc ADDR \
-         or COALLOC_GRC",
-        said.name
-    );
-    Err(Failure::new(Exit::CallFailed, message))
+    match tokio::time::timeout(CONNECT_PATIENCE, asked).await {
+        Ok(Some(failure)) => Err(failure),
+        Ok(None) | Err(_) => Ok(()),
+    }
 }
 
 /// Why there is no connection to a daemon that listens, if a status says that there is none.
@@ -257,12 +271,24 @@ pub fn failure(status: &Status) -> Failure {
         Code::AlreadyExists => Failure::bad_input(format!(
             "{message}\n(times relative to now, like now+2h, make the content different each time)"
         )),
-        Code::NotFound => Failure::new(Exit::NotFound, message),
-        Code::PermissionDenied | Code::Unauthenticated => Failure::new(Exit::Refused, message),
+        Code::NotFound => Failure::new(Exit::NotFound, message + what_there_is(status)),
+        Code::PermissionDenied | Code::Unauthenticated => Failure::new(
+            Exit::Refused,
+            message + "\nsay who you are with --identity DIR or COALLOC_IDENTITY",
+        ),
         code => Failure::new(
             Exit::CallFailed,
             format!("the call failed: {code:?}: {}", cause_of(status)),
         ),
+    }
+}
+
+/// How to see which things of the kind that was not found there are.
+fn what_there_is(status: &Status) -> &'static str {
+    let about = status.get_details_resource_info();
+    match about.as_ref().map(|about| about.resource_type.as_str()) {
+        Some("reservation" | "request" | "workflow") => "\nwhat there is: coalloc list --all",
+        _ => "",
     }
 }
 

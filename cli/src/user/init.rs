@@ -100,7 +100,7 @@ fn with_answers(args: &InitArgs) -> Result<InitArgs, Failure> {
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::bad_input(
-            "--site: nothing is not allowed; allowed: at least one site, like --site tokyo=16\n\
+            "--site: it is missing; needed: at least one site, like --site tokyo=16\n\
              try: coalloc init my-federation --site tokyo=16 --site osaka=8 --link tokyo-osaka=10G",
         ));
     }

@@ -56,7 +56,7 @@ impl Federation {
     /// The first mistake, with its line.
     pub fn of(document: Document<v1::FederationFile>) -> Result<Self, Failure> {
         let mistake = |error: InvalidField| -> Failure {
-            let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+            let problem = error.problem();
             document.mistake(&error.field, &problem).into()
         };
         let topology = file_topology(&document.message).map_err(mistake)?;

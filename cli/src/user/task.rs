@@ -9,10 +9,11 @@ use clap::Args;
 use coalloc_common::{InvalidField, Span, Time};
 use coalloc_net::convert::{span_to_wire, time_to_wire};
 use coalloc_plan::{Named as _, TaskPlannerName};
-use coalloc_proto::file::{Document, read, read_from};
+use coalloc_proto::file::Document;
 use coalloc_proto::v1;
 
 use crate::kit::exit::Failure;
+use crate::kit::input_file::{FileKind, read_input};
 use crate::kit::request::rate_hardly_meant;
 use crate::kit::rpc;
 use crate::kit::text;
@@ -85,11 +86,7 @@ impl TaskFile {
         user: Option<&String>,
         now: Time,
     ) -> Result<Self, Failure> {
-        let document: Document<v1::TaskRequest> = if path == Path::new("-") {
-            read_from(Path::new("standard input"), std::io::stdin())?
-        } else {
-            read(path)?
-        };
+        let document: Document<v1::TaskRequest> = read_input(path, FileKind::Task)?;
         if let Some(problem) = rate_hardly_meant(document.message.bandwidth_bps) {
             return Err(document.mistake("bandwidth_bps", &problem).into());
         }
@@ -140,7 +137,7 @@ impl TaskFile {
     /// An error in the meaning of this task.
     #[must_use]
     pub fn mistake(&self, error: &InvalidField) -> Failure {
-        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        let problem = error.problem();
         let flag = SlotArgs::FLAGS.iter().find(|(field, _)| *field == error.field);
         if let Some((_, flag)) = flag {
             return Failure::bad_input(format!("{flag}: {problem}"));

@@ -60,7 +60,9 @@ struct ConfiguredDaemon {
 /// When a configuration is wrong, or a daemon does not come up or ends. The others are stopped then.
 pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
     let shown = args.folder.display();
-    let bad = |error: std::io::Error| Failure::bad_input(format!("{shown}: {error}"));
+    let bad = |error: std::io::Error| {
+        Failure::bad_input(format!("{shown}: {error}\nmake a federation: coalloc init {shown}"))
+    };
     // Detached daemons may outlive the working directory's name.
     let folder = args.folder.canonicalize().map_err(bad)?;
     let all = configured(&folder, &args.identity)?;

@@ -42,7 +42,7 @@ fn each_mistake_names_its_field() {
     let (good, one) = (settings(&[user("alice", "")]), [site("A")]);
     let nodes: &[(&str, &[&str])] = &[("A", &["n1"])];
     let without = error(&good, &[site("A"), site("B")], nodes);
-    assert!(without.starts_with("inventory.sites[1].servers: nothing is not allowed"), "{without}");
+    assert!(without.starts_with("inventory.sites[1].servers: it is missing"), "{without}");
     let twice = error(&good, &[site("A"), site("B")], &[("A", &["n1"]), ("B", &["n1"])]);
     assert!(twice.starts_with("inventory.sites[1].servers: B/n1"), "{twice}");
     let name = error(&good, &one, &[("A", &["n:1"])]);

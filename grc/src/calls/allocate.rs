@@ -36,6 +36,7 @@ use crate::availability::federation::Snapshot;
 use crate::availability::server_sites::ServerSite;
 use crate::calls::service::{GrcService, stands};
 use crate::node::conversation::{JobPlanner, converse};
+use crate::planning::behind_silence;
 use crate::views::{kept, view};
 
 impl GrcService {
@@ -291,10 +292,7 @@ impl AllocationSearch {
         if self.unreachable.is_empty() {
             return refusal;
         }
-        let names: Vec<&str> = self.unreachable.iter().map(|rm| rm.as_str()).collect();
-        let names = names.join(", ");
-        let detail = format!("{}; not answering, so not counted: {names}", refusal.detail);
-        Refusal { detail, reason: Reason::Unreachable, ..refusal }
+        behind_silence(&self.unreachable, refusal)
     }
 
     /// Which starts were tried, as the end of a sentence.

@@ -342,7 +342,7 @@ impl GrcService {
             return Err(status::precondition("passed_end_time", standing.id.as_str(), text));
         }
         let request = wire.request.as_ref();
-        let missing = || InvalidField::new("request", "nothing", "the whole new version");
+        let missing = || InvalidField::missing("request", "the whole new version");
         let request = request.ok_or_else(|| status::invalid(&missing()))?;
         let version = version(request, old, plan, &stays, (now, cut))
             .map_err(|error| status::invalid(&error.within("request")))?;

@@ -94,7 +94,7 @@ fn coordinators(
 ) -> Result<BTreeMap<CoordinatorName, Destination>, InvalidField> {
     if wire.is_empty() {
         let allowed = "at least one coordinator; leave `upward` out when there is none";
-        return Err(InvalidField::new("upward.coordinators", "none", allowed));
+        return Err(InvalidField::missing("upward.coordinators", allowed));
     }
     let mut peers = BTreeMap::new();
     for (index, peer) in wire.iter().enumerate() {

@@ -137,8 +137,7 @@ impl Follower {
 fn found(wire: &v1::BookingDataPlane) -> Result<EquipmentFound, InvalidField> {
     let txn = TransactionId::parse("data_plane.transaction", &wire.transaction)?;
     let of = wire.data_plane.as_ref();
-    let of =
-        of.ok_or_else(|| InvalidField::new("data_plane", "nothing", "what the equipment has"))?;
+    let of = of.ok_or_else(|| InvalidField::missing("data_plane", "what the equipment has"))?;
     let resource = ResourceId::parse("data_plane.resource", &of.resource)?;
     let unusable = of.unusable.iter().take(limits::EQUIPMENT_UNUSABLE_MAX);
     let unusable = unusable.map(|name| ResourceId::parse("data_plane.unusable", name));

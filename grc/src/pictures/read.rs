@@ -31,7 +31,7 @@ impl PictureQuery {
         let rate = check_range("bandwidth_bps", wire.bandwidth_bps, 1..=most, "bit/s")?;
         let cpus = check_range("cpus", wire.cpus, 1..=limits::CPUS_MAX, "CPUs")?;
         let from = wire.from.as_ref().map_or(Ok(now), |from| time_from_wire("from", from))?;
-        let none = || InvalidField::new("slot", "nothing", "1 us to 1 day");
+        let none = || InvalidField::missing("slot", "1 us to 1 day");
         let slot = span_from_wire("slot", wire.slot.as_ref().ok_or_else(none)?)?;
         let grid =
             SlotGrid::new(slot).map_err(|error| InvalidField { field: "slot".into(), ..error })?;

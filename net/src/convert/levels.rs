@@ -76,7 +76,7 @@ fn user_levels(
         }
         let share = check_range(&field("share_percent"), level.share_percent, 1..=100, "percent")?;
         if level.users.is_empty() {
-            return Err(InvalidField::new(field("users"), "none", "at least one user"));
+            return Err(InvalidField::missing(field("users"), "at least one user"));
         }
         for (at, user) in level.users.iter().enumerate() {
             let field = format!("{}[{at}]", field("users"));

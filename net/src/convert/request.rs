@@ -31,7 +31,10 @@ pub fn request_from_wire(
     soonest: Time,
 ) -> Result<CoAllocation, InvalidField> {
     let allowed = format!("1 to {} sites", limits::REQUEST_SITES_MAX);
-    if wire.sites.is_empty() || wire.sites.len() > limits::REQUEST_SITES_MAX {
+    if wire.sites.is_empty() {
+        return Err(InvalidField::missing("sites", allowed));
+    }
+    if wire.sites.len() > limits::REQUEST_SITES_MAX {
         return Err(InvalidField::new("sites", wire.sites.len(), allowed));
     }
     let mut sites = Vec::with_capacity(wire.sites.len());
@@ -220,7 +223,10 @@ fn timing(wire: &v1::CoAllocationRequest, soonest: Time) -> Result<Timing, Inval
         Some(time) => time_from_wire("latest_start", time)?,
     };
     let duration = match &wire.duration {
-        None => Span::ZERO,
+        None => {
+            let needed = format!("{} to {}", limits::DURATION_MIN, limits::DURATION_MAX);
+            return Err(InvalidField::missing("duration", needed));
+        }
         Some(duration) => span_from_wire("duration", duration)?,
     };
     Ok(Timing { earliest_start, latest_start, duration })

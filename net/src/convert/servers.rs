@@ -51,7 +51,7 @@ pub fn declared_servers(
         check_range(&field_of("groups"), servers.len(), 1..=most, "servers")?;
     }
     if servers.is_empty() {
-        return Err(InvalidField::new(field_of("groups"), "nothing", "at least one server"));
+        return Err(InvalidField::missing(field_of("groups"), "at least one server"));
     }
     if let Some(twice) = servers.iter().find(|server| !names.insert(&server.name)) {
         let allowed =
@@ -262,7 +262,7 @@ mod tests {
         };
         let pair = |field: &str, value: &str| (field.to_owned(), value.to_owned());
         assert_eq!(wrong(&site(15, vec![group(4, &[], &[])])), pair("s.cpus", "15"));
-        assert_eq!(wrong(&site(0, vec![])), pair("s.servers.groups", "nothing"));
+        assert_eq!(wrong(&site(0, vec![])), pair("s.servers.groups", ""));
         assert_eq!(
             wrong(&site(0, vec![group(0, &[], &[])])),
             pair("s.servers.groups[0].count", "0")

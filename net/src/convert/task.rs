@@ -135,7 +135,7 @@ fn objective(wire: &v1::TaskRequest, has_output: bool) -> Result<TaskObjective, 
         }
         (Wire::Weighted, None) => {
             let allowed = "weights, which TASK_OBJECTIVE_WEIGHTED needs";
-            return Err(InvalidField::new("weights", "nothing", allowed));
+            return Err(InvalidField::missing("weights", allowed));
         }
         (_, Some(_)) => {
             let allowed = "unset, except with TASK_OBJECTIVE_WEIGHTED";
@@ -422,7 +422,7 @@ mod tests {
             (|task| task.deadline = Some(Timestamp { seconds: 1, nanos: 0 }), "deadline: 1970"),
             (|task| task.cluster = Some("X".into()), "cluster: \"X\""),
             (|task| task.objective = 99, "objective: 99"),
-            (|task| task.objective = 4, "weights: nothing"),
+            (|task| task.objective = 4, "weights: it is missing"),
             (|task| task.lead = Some(Duration { seconds: 11, nanos: 0 }), "lead: 11 s"),
             (
                 |task| {

@@ -69,11 +69,11 @@ pub fn span_to_wire(span: Span) -> Duration {
 /// # Errors
 /// When it is missing, reversed, empty, too long, or not between 1970 and 2255.
 pub fn window_from_wire(field: &str, wire: Option<&v1::Window>) -> Result<Window, InvalidField> {
-    let wire = wire.ok_or_else(|| InvalidField::new(field, "nothing", "a window"))?;
+    let wire = wire.ok_or_else(|| InvalidField::missing(field, "a window"))?;
     let time = |name: &str, wire: &Option<Timestamp>| {
         let inside = || format!("{field}.{name}");
         let wire = wire.as_ref();
-        let wire = wire.ok_or_else(|| InvalidField::new(inside(), "nothing", "an instant"))?;
+        let wire = wire.ok_or_else(|| InvalidField::missing(inside(), "an instant"))?;
         time_from_wire("", wire).map_err(|bad| InvalidField { field: inside(), ..bad })
     };
     Window::parse(field, time("start", &wire.start)?, time("end", &wire.end)?)

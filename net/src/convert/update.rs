@@ -91,7 +91,7 @@ fn part_from_wire(field: &str, wire: &v1::ProfilePart) -> Result<Part, InvalidFi
     let outside = || InvalidField::new(format!("{field}.length_us"), length, "at least 1 us");
     let window = Window::new(start, end).ok_or_else(outside)?;
     if wire.free.is_empty() {
-        return Err(InvalidField::new(format!("{field}.free"), "nothing", "at least one step"));
+        return Err(InvalidField::missing(format!("{field}.free"), "at least one step"));
     }
     if wire.after_us.len() + 1 != wire.free.len() {
         let allowed = format!("{}, one for each step after the first", wire.free.len() - 1);
@@ -210,7 +210,7 @@ pub fn update_policy_from_wire(
 fn update_period(field: &str, wire: Option<&Duration>) -> Result<Span, InvalidField> {
     let field = format!("{field}.period");
     let (low, high) = (limits::UPDATE_PERIOD_MIN, limits::UPDATE_PERIOD_MAX);
-    let missing = || InvalidField::new(&field, "nothing", format!("{low} to {high}"));
+    let missing = || InvalidField::missing(&field, format!("{low} to {high}"));
     span(&field, wire.ok_or_else(missing)?, low, high)
 }
 

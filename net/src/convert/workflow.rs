@@ -220,7 +220,7 @@ impl SiteNames<'_> {
 fn duration_of(field: &str, wire: Option<&coalloc_proto::Duration>) -> Result<Span, InvalidField> {
     let (low, high) = (limits::DURATION_MIN, limits::DURATION_MAX);
     let allowed = format!("{low} to {high}");
-    let wire = wire.ok_or_else(|| InvalidField::new(field, "nothing", &allowed))?;
+    let wire = wire.ok_or_else(|| InvalidField::missing(field, &allowed))?;
     let duration = span_from_wire(field, wire)?;
     match (low..=high).contains(&duration) {
         true => Ok(duration),
@@ -268,7 +268,7 @@ fn data_item(
     let source = match (wire.from.as_str(), wire.from_site.as_str()) {
         ("", "") => {
             let one = "one of from (an activity) and from_site";
-            return Err(InvalidField::new(format!("{field}.from"), "nothing", one));
+            return Err(InvalidField::missing(format!("{field}.from"), one));
         }
         (from, "") => DataSource::Activity(names.find(&format!("{field}.from"), from)?),
         ("", site) => DataSource::Site(sites.place(&format!("{field}.from_site"), site)?),

@@ -107,7 +107,7 @@ impl Security {
             (None, false) => {
                 let allowed = "`identity: {folder: ...}` (`coalloc certs issue` makes the folder), \
                                or `insecure_plaintext: true` on a loopback address";
-                Err(InvalidField::new("daemon.identity", "nothing", allowed))
+                Err(InvalidField::missing("daemon.identity", allowed))
             }
         }
     }

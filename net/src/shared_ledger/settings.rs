@@ -51,7 +51,7 @@ impl SharedLedgerSettings {
         let field = |name: &str| format!("{FIELD}.{name}");
         if wire.endpoints.is_empty() {
             let allowed = "the addresses of etcd's members, as host:port";
-            return Err(InvalidField::new(field("endpoints"), "none", allowed));
+            return Err(InvalidField::missing(field("endpoints"), allowed));
         }
         let tls = wire.tls.as_ref().map(|tls| client_config(tls, folder)).transpose()?;
         let endpoint = |(index, address): (usize, &String)| {

@@ -66,15 +66,27 @@ impl Mistake<'_> {
             let name = self.field.rsplit('.').next().unwrap_or(self.field);
             let is_narrow = NARROW.contains(&name) || self.problem.contains("u32");
             let max = if is_narrow { u64::from(u32::MAX) } else { u64::MAX };
-            let written = self.written();
+            let value = self.value();
             return Some(format!(
-                "`{written}` is not allowed; allowed: a whole number from 0 to {max}"
+                "`{value}` is not allowed; allowed: a whole number from 0 to {max}"
             ));
+        }
+        if let Some((start, allowed)) =
+            self.problem.split_once(", expected a whole number of bit/s")
+            && start.starts_with("invalid ")
+        {
+            let value = self.value();
+            return Some(format!(
+                "`{value}` is not allowed; allowed: a whole number of bit/s{allowed}"
+            ));
+        }
+        if let Some(unknown) = self.problem.strip_prefix("unknown field `") {
+            return unknown_field(unknown);
         }
         let twice = ["duplicate mapping key: ", "duplicate field "];
         let (_, rest) = twice.iter().find_map(|said| self.problem.split_once(said))?;
         let field = rest.split(',').next().unwrap_or(rest).trim_matches('`');
-        Some(format!("the field `{field}` appears twice"))
+        Some(format!("the field `{field}` appears twice; allowed: once"))
     }
 
     /// The sentence for something of the wrong shape, such as a text where a list belongs.
@@ -114,6 +126,10 @@ impl Mistake<'_> {
                 "did not find expected key",
                 "is indented differently from the lines that it belongs to",
             ),
+            (
+                "illegal placement of ':'",
+                "has a colon where none belongs; is a `{` or `[` before it not closed?",
+            ),
             ("only valid inside a block", "is inside a `{` or `[` that is not closed before it"),
             ("multiline quoted scalar", "is inside a quotation that is not closed before it"),
             (
@@ -124,6 +140,15 @@ impl Mistake<'_> {
         ];
         let (_, sentence) = shapes.iter().find(|(said, _)| self.problem.contains(said))?;
         Some(format!("`{written}` {sentence}"))
+    }
+
+    /// The value of the field as it is written; if that is more than a word, the line that is to blame.
+    fn value(&self) -> String {
+        let value = super::find(self.text, self.field).and_then(|found| found.value);
+        let value = value.filter(|value| {
+            value.chars().count() <= SHOWN_MAX && !value.chars().any(char::is_control)
+        });
+        value.unwrap_or_else(|| self.written())
     }
 
     /// The line that is to blame. Of a long line, only the part around the mistake.
@@ -147,6 +172,17 @@ impl Mistake<'_> {
             |line: &str| line.chars().take_while(|one| one.is_whitespace()).any(|one| one == '\t');
         from_here.find(|(_, line)| tab(line)).map(|(number, _)| number)
     }
+}
+
+/// The sentence for a field that there is not, of a library's "NAME`, expected one of `a`, `b`". The libraries list each
+/// field in both spellings; here only the one of the guide.
+fn unknown_field(problem: &str) -> Option<String> {
+    let (_, known) = problem.split_once("expected ")?;
+    let known = known.trim_start_matches("one of ");
+    let names = known.split(", ").map(|name| name.trim_matches('`'));
+    let is_camel = |name: &&str| name.chars().any(char::is_uppercase);
+    let names: Vec<&str> = names.filter(|name| !is_camel(name)).collect();
+    Some(format!("there is no such field here; allowed: {}", names.join(", ")))
 }
 
 /// Whether a file has nothing but blank lines, comments and `---`.

@@ -82,6 +82,11 @@ impl Instant {
         let parted = text.split_once('T').filter(|(date, _)| date.parse::<Date>().is_ok());
         let parted = parted.map(|(date, rest)| format!("{date} {rest}"));
         let words: Vec<&str> = parted.as_deref().unwrap_or(text).split_whitespace().collect();
+        if let Some(first) = words.first().filter(|first| looks_like_date(first))
+            && first.parse::<Date>().is_err()
+        {
+            return Err(format!("there is no day `{first}`; {ALLOWED}"));
+        }
         let (day, rest) = match words.split_first() {
             Some((first, rest)) => day(first).map_or((Day::Unset, &words[..]), |day| (day, rest)),
             None => return Err(ALLOWED.to_owned()),
@@ -97,6 +102,21 @@ impl Instant {
         let time = time_of_day(clock)?;
         let zone = zone.map(zone_of).transpose()?;
         Ok(Self::Local(LocalTime { day, time, zone, written: rest.join(" ") }))
+    }
+
+    /// The instant that is meant whenever and wherever the text is read; `None` if that depends on a clock or on the local
+    /// zone.
+    ///
+    /// # Errors
+    /// As [`Instant::resolve`].
+    pub fn fixed(&self) -> Result<Option<Timestamp>, String> {
+        match self {
+            Self::At(at) => Ok(Some(*at)),
+            Self::Local(LocalTime { day: Day::Date(date), zone: Some(zone), time, .. }) => {
+                on(*date, *time, zone).map(|at| Some(at.timestamp()))
+            }
+            Self::FromNow(_) | Self::Local(_) => Ok(None),
+        }
     }
 
     /// The instant that is meant at `now` where the local zone is `local`. A local time comes with its zone, so that
@@ -157,24 +177,34 @@ impl LocalTime {
 
     /// This time of day on a date.
     fn on(&self, date: Date, zone: &TimeZone) -> Result<Zoned, String> {
-        let at = DateTime::from_parts(date, self.time);
-        let ambiguous = zone.to_ambiguous_zoned(at);
-        let (problem, readings) = match ambiguous.offset() {
-            AmbiguousOffset::Unambiguous { .. } => {
-                return ambiguous.unambiguous().map_err(|error| format!("{error}; {ALLOWED}"));
-            }
-            AmbiguousOffset::Gap { before, after } => {
-                ("does not exist, because clocks are put forward", [after, before])
-            }
-            AmbiguousOffset::Fold { before, after } => {
-                ("happens twice, because clocks are put back", [before, after])
-            }
-        };
-        let [first, second] = readings.map(|offset| reading(at, offset, zone));
-        let name = zone.iana_name().map_or_else(String::new, |name| format!(" in {name}"));
-        let at = at.strftime("%Y-%m-%d %H:%M");
-        Err(format!("{at}{name} {problem}; allowed: {first} or {second}"))
+        on(date, self.time, zone)
     }
+}
+
+/// Is it written like a date, `2026-02-30`, whether there is such a date or not?
+fn looks_like_date(word: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    word.split('-').count() == 3 && word.split('-').all(digits)
+}
+
+fn on(date: Date, time: Time, zone: &TimeZone) -> Result<Zoned, String> {
+    let at = DateTime::from_parts(date, time);
+    let ambiguous = zone.to_ambiguous_zoned(at);
+    let (problem, readings) = match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => {
+            return ambiguous.unambiguous().map_err(|error| format!("{error}; {ALLOWED}"));
+        }
+        AmbiguousOffset::Gap { before, after } => {
+            ("does not exist, because clocks are put forward", [after, before])
+        }
+        AmbiguousOffset::Fold { before, after } => {
+            ("happens twice, because clocks are put back", [before, after])
+        }
+    };
+    let [first, second] = readings.map(|offset| reading(at, offset, zone));
+    let name = zone.iana_name().map_or_else(String::new, |name| format!(" in {name}"));
+    let at = at.strftime("%Y-%m-%d %H:%M");
+    Err(format!("{at}{name} {problem}; allowed: {first} or {second}"))
 }
 
 /// An instant at a clock change, in a form that is read back and as local clocks show it.
@@ -355,8 +385,8 @@ mod tests {
             ("-1:00", "no time of day"),
             ("9am", "no time of day"),
             ("14h00", "no time of day"),
-            ("2026-13-01 14:00", "no time of day"),
-            ("2026-02-30 14:00", "no time of day"),
+            ("2026-13-01 14:00", "there is no day `2026-13-01`"),
+            ("2026-02-30 14:00", "there is no day `2026-02-30`"),
             ("24.11.2026 14:00", "no time of day"),
             ("Mo 9:00", "no time of day"),
             ("tomorrow 14:00 CST", "the zone `CST` is not known, or has several meanings"),

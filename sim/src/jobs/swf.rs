@@ -167,7 +167,7 @@ impl SwfParser {
         let last = std::mem::take(&mut self.rest);
         self.line(&last)?;
         if self.trace.jobs.is_empty() {
-            let problem = InvalidField::new("jobs", "none", "a line of 18 numbers for each job");
+            let problem = InvalidField::missing("jobs", "a line of 18 numbers for each job");
             return Err(SwfError { line: self.lines, problem });
         }
         self.trace.jobs.sort_by_key(|job| job.submitted);

@@ -54,7 +54,7 @@ impl SelectedJobs {
             let allowed = format!(
                 "1 to {CPUS_MAX}; the trace has neither MaxProcs nor MaxNodes in its header"
             );
-            InvalidField::new("servers", "nothing", allowed)
+            InvalidField::missing("servers", allowed)
         })?;
         let mut selected = Self {
             servers,

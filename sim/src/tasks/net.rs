@@ -84,14 +84,14 @@ impl Net {
             (TopologySettings::Federation, Some(federation)) => federation.clone(),
             (TopologySettings::Federation, None) => {
                 let allowed = "a federation: `{file: federation.yaml}`";
-                return Err(InvalidField::new("topology.federation", "nothing", allowed));
+                return Err(InvalidField::missing("topology.federation", allowed));
             }
         };
         let (distance, hops_most) = distances(&bare)?;
         let topology = with_clusters(bare, &settings.clusters, seed)?;
         if topology.sites().next().is_none() {
             let allowed = "at least one cluster, here or in the federation file";
-            return Err(InvalidField::new("clusters.random", "none", allowed));
+            return Err(InvalidField::missing("clusters.random", allowed));
         }
         let mut net = Self {
             topology,

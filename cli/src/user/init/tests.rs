@@ -148,7 +148,7 @@ fn a_check_names_line_field_and_what_to_type() {
     let crm = crate::user::serve::Kind::Crm;
     for (from, to, expected) in [
         ("cpus: 16", "cpus: 0", "coalloc config explain inventory.sites.cpus"),
-        ("cpus: 16", "cpu: 16", "unknown field `cpu`"),
+        ("cpus: 16", "cpu: 16", "cpu: there is no such field"),
         (
             "\n#policy: {hold_soft: 120s",
             "\npolicy: {hold_soft: 1000s",

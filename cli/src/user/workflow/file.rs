@@ -6,11 +6,12 @@ use coalloc_common::{InvalidField, Time};
 use coalloc_net::convert::{
     ParsedWorkflow, ParsedWorkflowOptions, time_to_wire, workflow_from_wire, workflow_options,
 };
-use coalloc_proto::file::{Document, read, read_from};
+use coalloc_proto::file::Document;
 use coalloc_proto::v1;
 
 use super::FileArgs;
 use crate::kit::exit::Failure;
+use crate::kit::input_file::{FileKind, read_input};
 use crate::kit::request::rate_hardly_meant;
 use crate::kit::rpc;
 use crate::kit::text;
@@ -28,11 +29,7 @@ pub(super) struct WorkflowFile {
 impl WorkflowFile {
     /// Reads a workflow.
     pub(super) fn read(args: &FileArgs, now: Time) -> Result<Self, Failure> {
-        let document: Document<v1::Workflow> = if args.path == Path::new("-") {
-            read_from(Path::new("standard input"), std::io::stdin())?
-        } else {
-            read(&args.path)?
-        };
+        let document: Document<v1::Workflow> = read_input(&args.path, FileKind::Workflow)?;
         for (index, channel) in document.message.channels.iter().enumerate() {
             if let Some(problem) = rate_hardly_meant(channel.bandwidth_bps) {
                 let field = format!("channels[{index}].bandwidth_bps");
@@ -75,7 +72,7 @@ impl WorkflowFile {
 
     /// An error in the meaning of this workflow.
     pub(super) fn mistake(&self, error: &InvalidField) -> Failure {
-        let problem = format!("{} is not allowed; allowed: {}", error.value, error.allowed);
+        let problem = error.problem();
         self.mistake_in(&error.field, &problem)
     }
 

@@ -123,7 +123,7 @@ impl ParsedAllocation {
 fn range(wire: &v1::AllocateRequest, soonest: Time) -> Result<StartRange, InvalidField> {
     let span = |field: &str, wire: Option<&coalloc_proto::Duration>, least: Span, most: Span| {
         let allowed = || format!("{least} to {most}");
-        let nothing = || InvalidField::new(field, "nothing", allowed());
+        let nothing = || InvalidField::missing(field, allowed());
         let span = span_from_wire(field, wire.ok_or_else(nothing)?)?;
         let is_allowed = (least..=most).contains(&span);
         is_allowed.then_some(span).ok_or_else(|| InvalidField::new(field, span, allowed()))
@@ -193,7 +193,7 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(wrong(|wire| wire.servers = 0), pair("servers", "0"));
         assert_eq!(wrong(|wire| wire.servers = 10_001), pair("servers", "10001"));
-        assert_eq!(wrong(|wire| wire.duration = None), pair("duration", "nothing"));
+        assert_eq!(wrong(|wire| wire.duration = None), pair("duration", ""));
         assert_eq!(wrong(|wire| wire.duration = seconds(0)), pair("duration", "0 s"));
         assert_eq!(wrong(|wire| wire.duration = seconds(367 * 86_400)), pair("duration", "367 d"));
         assert_eq!(wrong(|wire| wire.step = seconds(0)), pair("step", "0 s"));

@@ -51,7 +51,7 @@ pub fn admit(
         return Err(status::nobody_heard(&missing));
     }
     let inner = || {
-        let none = || InvalidField::new("task", "nothing", "what is wanted");
+        let none = || InvalidField::missing("task", "what is wanted");
         let wire = request.ok_or_else(none)?;
         user_name("task.user", &wire.user)?;
         let within = |error: InvalidField| error.within("task");

@@ -75,7 +75,7 @@ pub fn admit(
         return Err(status::nobody_heard(&missing));
     }
     let inner = || {
-        let none = || InvalidField::new("workflow", "nothing", "what is wanted");
+        let none = || InvalidField::missing("workflow", "what is wanted");
         let wire = request.ok_or_else(none)?;
         user_name("workflow.user", &wire.user)?;
         let within = |error: InvalidField| error.within("workflow");

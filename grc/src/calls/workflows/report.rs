@@ -449,7 +449,7 @@ fn activity_report(
         v1::ActivityEvent::Failed => ActivityEvent::Failed,
         v1::ActivityEvent::NeedsUntil => {
             let least = format!("later than `time`, {at}, by at most {}", limits::DURATION_MAX);
-            let missing = || InvalidField::new("until", "nothing", least.clone());
+            let missing = || InvalidField::missing("until", least.clone());
             let until = time_from_wire("until", wire.until.as_ref().ok_or_else(missing)?)?;
             if until <= at || until.since(at) > limits::DURATION_MAX {
                 return Err(InvalidField::new("until", until, least));

@@ -142,7 +142,7 @@ fn bad_input_is_named_with_its_field_value_and_range() {
         (|w| w.activities[0].duration = span(-1), "activities[0].duration: -1"),
         (
             |w| w.activities[2].durations[0].duration = None,
-            "activities[2].durations[0].duration: nothing ",
+            "activities[2].durations[0].duration: it is missing",
         ),
         (
             |w| w.activities[2].durations[0].site = "Z".into(),
@@ -151,7 +151,7 @@ fn bad_input_is_named_with_its_field_value_and_range() {
         (|w| w.activities[0].cpus = Some(0), "activities[0].cpus: 0 "),
         (|w| w.activities[0].excluded = vec!["A".into()], "activities[0].sites: A "),
         (|w| w.data[0].from_site = "BB".into(), "data[0].from_site: \"BB\" "),
-        (|w| w.data[0].from_site.clear(), "data[0].from: nothing "),
+        (|w| w.data[0].from_site.clear(), "data[0].from: it is missing"),
         (|w| w.data[1].from_site = "A".into(), "data[1].from_site: A "),
         (|w| w.data[1].to = vec!["kep".into()], "data[1].to[0]: \"kep\" "),
         (|w| w.data[1].to.clear(), "data[1].to: 0 "),

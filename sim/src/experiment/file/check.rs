@@ -207,7 +207,7 @@ fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
             }
             _ if axis.path.is_none() => {
                 let allowed = "the dotted path of the setting that the values are for";
-                return Err(InvalidField::new(format!("{field}.path"), "nothing", allowed));
+                return Err(InvalidField::missing(format!("{field}.path"), allowed));
             }
             _ => {}
         }

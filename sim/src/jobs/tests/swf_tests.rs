@@ -85,7 +85,7 @@ fn a_mistake_names_line_field_value_and_what_is_allowed() {
     let error = refused(&bytes).to_string();
     assert!(error.contains("line 13: field 2 (submit time): \"\u{fffd}\" is not"), "{error}");
     for empty in ["", "; MaxProcs: 5\n"] {
-        assert!(refused(empty.as_bytes()).to_string().contains("jobs: none is not allowed"));
+        assert!(refused(empty.as_bytes()).to_string().contains("jobs: it is missing"));
     }
 }
 
