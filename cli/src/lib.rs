@@ -34,8 +34,8 @@ use kit::{arguments, text};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
     allocate, certs, config, give_up, health, init, ledger, modify, picture, plan, provision,
-    quota, repair, request, reservations, reserve, serve, servers, task, topology, up, watch,
-    workflow,
+    quota, release, repair, request, reservations, reserve, serve, servers, task, topology, up,
+    watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -68,7 +68,8 @@ enum Command {
     Modify(modify::ModifyArgs),
     Provision(provision::ProvisionArgs),
     Deprovision(provision::DeprovisionArgs),
-    Release(reservations::ReleaseArgs),
+    #[command(visible_alias = "cancel")]
+    Release(release::ReleaseArgs),
     Quota(quota::QuotaArgs),
     Repair(repair::RepairArgs),
     GiveUp(give_up::GiveUpArgs),
@@ -163,7 +164,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Modify(args) => modify::run(args).await,
             Command::Provision(args) => provision::provision(args).await,
             Command::Deprovision(args) => provision::deprovision(args).await,
-            Command::Release(args) => reservations::release(args).await,
+            Command::Release(args) => release::run(args).await,
             Command::Quota(args) => quota::run(args).await,
             Command::Repair(args) => repair::run(args).await,
             Command::GiveUp(args) => give_up::run(args).await,

@@ -3,7 +3,7 @@
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
-//!   deprovision), [`reservations`] (list, show, release), [`task`], [`workflow`], [`watch`] and [`quota`].
+//!   deprovision), [`reservations`] (list, show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
@@ -26,6 +26,7 @@ pub mod picture;
 pub mod plan;
 pub mod provision;
 pub mod quota;
+pub mod release;
 pub mod repair;
 pub mod request;
 pub mod reservations;

@@ -51,13 +51,14 @@ pub use self::export::{Collector, start};
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// Requests of users. A call of one of these begins a trace when its caller has none.
-const REQUESTS: [&str; 8] = [
+const REQUESTS: [&str; 9] = [
     "coalloc.v1.Coordinator/Plan",
     "coalloc.v1.Coordinator/Reserve",
     "coalloc.v1.Coordinator/Modify",
     "coalloc.v1.Coordinator/Provision",
     "coalloc.v1.Coordinator/Deprovision",
     "coalloc.v1.Coordinator/Release",
+    "coalloc.v1.Coordinator/ReleaseRest",
     "coalloc.v1.Coordinator/PlanTask",
     "coalloc.v1.Coordinator/SubmitTask",
 ];

@@ -225,6 +225,61 @@ async fn an_active_reservation_is_extended_grown_and_shortened_and_its_past_stay
     federation.audit_at_rest().await;
 }
 
+async fn release_rest(
+    federation: &Federation,
+    change: &str,
+    user: &str,
+) -> Result<v1::Reservation, Status> {
+    let (id, change_id, user) = ("one".to_owned(), change.to_owned(), user.to_owned());
+    let request = v1::ReleaseRestRequest { id, change_id, user };
+    Ok(federation.grc().release_rest(request).await?.into_inner().reservation.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rest_of_what_runs_is_free_for_others_and_its_past_stays_booked() {
+    let federation = Federation::start().await;
+    // The second site is wanted later, and the link ends earlier than the whole.
+    let request = with(&pair(60, 600, -20, 600), |r| {
+        r.links[0].length = Some(coalloc_proto::Duration { seconds: 500, nanos: 0 });
+        r.sites[1].offset = Some(coalloc_proto::Duration { seconds: 400, nanos: 0 });
+    });
+    let one = federation.reserve_confirmed("one", request).await;
+    let (start, end) = ends(&one);
+    let behind = with(&pair(60, 600, 0, 300), |r| r.earliest_start = Some(seconds_from_now(60)));
+    let refused = federation.reserve("two", behind.clone()).await;
+    assert_eq!(refused.state(), State::Failed, "the rest is taken: {refused:?}");
+
+    let error = release_rest(&federation, "r1", "UserB").await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied);
+    let short = release_rest(&federation, "r1", "UserA").await.unwrap();
+    assert_eq!(change_of(&short), (ChangeState::Done, 2), "{short:?}");
+    let (began, ended) = ends(&short);
+    assert!(began == start && ended > start && ended < end, "{short:?}");
+    assert!(ended <= seconds_from_now(32).seconds, "half a minute from now: {short:?}");
+    let plan = short.plan.as_ref().unwrap();
+    assert_eq!((plan.placements.len(), plan.routes.len()), (1, 1), "{plan:?}");
+    federation.audit_at_rest().await;
+    let nrm = federation.bookings("nrm").await;
+    assert_eq!(nrm.len(), 1, "the past of the link is still booked: {nrm:?}");
+    federation.reserve_confirmed("three", behind).await;
+
+    let again = release_rest(&federation, "r1", "").await.unwrap();
+    assert_eq!(again.plan, short.plan, "the same change");
+    let error = release_rest(&federation, "r2", "").await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error:?}");
+    assert!(error.message().contains("no change is faster"), "{error:?}");
+    federation.audit_at_rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_not_begun_has_no_rest() {
+    let federation = Federation::start().await;
+    federation.reserve_confirmed("one", pair(10, 600, 3_600, 600)).await;
+    let error = release_rest(&federation, "r1", "").await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error:?}");
+    assert!(error.message().contains("release all of it"), "{error:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ones_own_released_or_beyond_the_horizon_is_not_changed() {
     let federation = Federation::start().await;

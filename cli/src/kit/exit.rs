@@ -29,6 +29,28 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The codes from good to bad, for commands that do several things. What is unknown is worse than what was refused for
+    /// certain, because somebody has to look again.
+    const FROM_GOOD_TO_BAD: [Self; 8] = [
+        Self::Done,
+        Self::NotFound,
+        Self::Refused,
+        Self::BadInput,
+        Self::Unfinished,
+        Self::CallFailed,
+        Self::Failed,
+        Self::Interrupted,
+    ];
+
+    /// The worst of several codes; without any, [`Exit::Done`].
+    #[must_use]
+    pub fn worst(all: impl IntoIterator<Item = Self>) -> Self {
+        let badness = |exit: &Self| Self::FROM_GOOD_TO_BAD.iter().position(|one| one == exit);
+        all.into_iter().max_by_key(badness).unwrap_or(Self::Done)
+    }
+}
+
 /// Every exit code and its meaning, for `--help`.
 const MEANINGS: [(Exit, &str); 8] = [
     (Exit::Done, "done"),
@@ -40,7 +62,8 @@ const MEANINGS: [(Exit, &str); 8] = [
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (
         Exit::Refused,
-        "refused for certain: there is no plan, nothing is reserved, or a ledger or a folder of results is in use",
+        "refused for certain: there is no plan, nothing is reserved or changed, what `watch --until` waits for will \
+         never be, or a ledger or a folder of results is in use",
     ),
     (Exit::Unfinished, "not finished, or the outcome is unknown: ask again with `coalloc show`"),
     (Exit::CallFailed, "the coordinator cannot be reached, or a call to it failed"),
@@ -141,6 +164,16 @@ impl From<InvalidField> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_unknown_is_worse_than_what_is_refused() {
+        assert_eq!(Exit::worst([]), Exit::Done);
+        assert_eq!(Exit::worst([Exit::Refused, Exit::Done, Exit::NotFound]), Exit::Refused);
+        assert_eq!(Exit::worst([Exit::NotFound, Exit::Unfinished]), Exit::Unfinished);
+        for (exit, _) in MEANINGS {
+            assert!(Exit::FROM_GOOD_TO_BAD.contains(&exit), "{exit:?}");
+        }
+    }
 
     #[test]
     fn help_lists_every_code_once() {

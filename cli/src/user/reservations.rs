@@ -1,4 +1,4 @@
-//! `coalloc list`, `show` and `release`: the outcome of requests.
+//! `coalloc list` and `show`: the outcome of requests.
 
 use clap::{Args, ValueEnum};
 use coalloc_proto::v1;
@@ -31,21 +31,6 @@ pub struct ListArgs {
 pub struct ShowArgs {
     /// The id of the reservation, or of the request
     id: String,
-    #[command(flatten)]
-    grc: GrcArgs,
-    /// Print the Reservation as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// Release a reservation and free what it has booked
-#[derive(Debug, Clone, Args)]
-pub struct ReleaseArgs {
-    /// The id of the reservation
-    id: String,
-    /// The user who releases it; the coordinator refuses anyone but the reservation's user
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
     #[command(flatten)]
     grc: GrcArgs,
     /// Print the Reservation as JSON
@@ -136,34 +121,6 @@ pub fn exit_of_show(reservation: &v1::Reservation) -> Exit {
     if is_being_planned(reservation) { Exit::Unfinished } else { Exit::Done }
 }
 
-/// Runs `coalloc release`.
-///
-/// # Errors
-/// When there is no such reservation, the coordinator cannot be asked, or the outcome is unknown.
-pub async fn release(args: &ReleaseArgs) -> Result<Answer, Failure> {
-    let mut client = args.grc.connect().await?;
-    let user = args.user.clone().unwrap_or_default();
-    let request = v1::ReleaseReservationRequest { id: args.id.clone(), user };
-    let response = client.release(request).await.map_err(|status| {
-        let id = &args.id;
-        let what_to_do = format!("ask `coalloc show {id}`, or release it again");
-        rpc::failure_of_change(&status, &what_to_do)
-    })?;
-    let reservation = given(response.into_inner().reservation)?;
-    let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
-    Ok(Answer { text, exit: exit_of_release(&reservation) })
-}
-
-/// The exit code of a release: done when nothing is reserved any more.
-#[must_use]
-pub fn exit_of_release(reservation: &v1::Reservation) -> Exit {
-    use v1::ReservationState as S;
-    match reservation.state() {
-        S::Terminated | S::Failed | S::PassedEndTime if reservation.definite => Exit::Done,
-        _ => Exit::Unfinished,
-    }
-}
-
 fn given(reservation: Option<v1::Reservation>) -> Result<v1::Reservation, Failure> {
     reservation.ok_or_else(|| Failure::internal("the coordinator sent an answer without content"))
 }
@@ -225,22 +182,5 @@ mod tests {
         assert_eq!(exit_of_show(&one), Exit::Unfinished);
         let checked = v1::Reservation { id: "grc-1a2b-7".into(), ..one };
         assert_eq!(exit_of_show(&checked), Exit::Done);
-    }
-
-    #[test]
-    fn a_release_is_done_when_nothing_is_reserved_any_more() {
-        use v1::ReservationState as S;
-        let cases = [
-            (S::Terminated, true, Exit::Done),
-            (S::Failed, true, Exit::Done),
-            (S::Failed, false, Exit::Unfinished),
-            (S::Terminating, false, Exit::Unfinished),
-            (S::Confirmed, true, Exit::Unfinished),
-            (S::Active, true, Exit::Unfinished),
-        ];
-        for (state, definite, exit) in cases {
-            let one = v1::Reservation { state: state.into(), definite, ..Default::default() };
-            assert_eq!(exit_of_release(&one), exit, "{state:?}");
-        }
     }
 }

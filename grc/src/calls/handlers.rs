@@ -304,6 +304,24 @@ impl CoordinatorRpc for GrcService {
         Ok(Response::new(v1::ReleaseReservationResponse { reservation }))
     }
 
+    async fn release_rest(
+        &self,
+        request: Request<v1::ReleaseRestRequest>,
+    ) -> Result<Response<v1::ReleaseRestResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
+        let wire = request.into_inner();
+        let id = wire.id.clone();
+        self.check_sees(&caller, "reservation", &id).await?;
+        let about = CallSubject("reservation", &id);
+        let whole = async move { service.release_rest_whole(wire).await };
+        let reservation = match patient(about, whole).await? {
+            Some(reservation) => reservation,
+            None => about.still(self.still(&id).await)?,
+        };
+        Ok(Response::new(v1::ReleaseRestResponse { reservation: Some(reservation) }))
+    }
+
     async fn list_differences(
         &self,
         request: Request<v1::ListDifferencesRequest>,

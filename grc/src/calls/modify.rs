@@ -3,11 +3,12 @@
 //! A modify request contains the whole new version. Sites that both versions have are pinned to where they are, unless
 //! they may move. Availability is queried with the old booking counted as free. Then the new version is held and booked
 //! beside the old one, like any other (`protocol::coordinator`). A reservation that has begun keeps its booking until
-//! [`cut`], and only the time after that is planned anew ([`rest`]).
+//! [`cut`], and only the time after that is planned anew ([`rest`]). [`release_rest`] is the change that ends it then.
 //!
 //! Left out: changing the start of a reservation that has begun, changing the past, and holding one RM after the
 //! other: with every solver, a change is held at all resource managers at once.
 
+mod release_rest;
 mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};

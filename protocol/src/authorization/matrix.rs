@@ -82,6 +82,7 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Provision", USERS),
     ("/coalloc.v1.Coordinator/ReadPicture", STAFF),
     ("/coalloc.v1.Coordinator/Release", USERS),
+    ("/coalloc.v1.Coordinator/ReleaseRest", USERS),
     ("/coalloc.v1.Coordinator/Repair", OPERATORS),
     ("/coalloc.v1.Coordinator/Reserve", USERS),
     ("/coalloc.v1.Coordinator/SearchServers", USERS),

@@ -242,7 +242,7 @@ fn check_past(
 
 /// Turns the plan for the rest of an active reservation into a plan for the whole of it. Start and price then count
 /// from the beginning of the reservation; the other values are those of the rest.
-fn as_whole(
+pub(super) fn as_whole(
     plan: &mut v1::Plan,
     window: Window,
     segments: &BTreeMap<RmName, Vec<Segment>>,

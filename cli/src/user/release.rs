@@ -1,0 +1,193 @@
+//! `coalloc release`: ends reservations, or what is left of one that has begun.
+//!
+//! Of several reservations each one is released, whatever happens to the others. Each has a line, and the exit code is
+//! the worst of all.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use coalloc_proto::v1;
+use tonic::{Code, Status};
+use uuid::Uuid;
+
+use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::rpc::{self, Coordinator, GrcArgs};
+use crate::kit::text;
+use crate::user::modify;
+use crate::user::wording::reservation::describe;
+
+/// Release reservations and free what they have booked
+///
+/// A reservation that is released is over: its window is free at once, also what is past of it. --rest ends a reservation that
+/// has begun, and keeps its past. Of several reservations each one is released, whatever happens to the others. The exit
+/// code is then the worst of all; from bad to worse: 6 (no such reservation), 3, 2, 4, 5.
+#[derive(Debug, Clone, Args)]
+pub struct ReleaseArgs {
+    /// The ids of the reservations, or of their requests
+    #[arg(required = true)]
+    id: Vec<String>,
+    /// Give back what is left of a reservation that has begun: it ends about 30 s from now, the time that a change may
+    /// take; its past stays booked and counted
+    #[arg(long)]
+    rest: bool,
+    /// The user who releases them; the coordinator refuses anyone but the reservation's user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    #[command(flatten)]
+    grc: GrcArgs,
+    /// Print the Reservation as JSON, or a ListResponse with those of several ids
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `coalloc release`.
+///
+/// # Errors
+/// When the coordinator cannot be asked. Of a single id: also when there is no such reservation, or the outcome is
+/// unknown.
+pub async fn run(args: &ReleaseArgs) -> Result<Answer, Failure> {
+    let mut client = args.grc.connect().await?;
+    if let [id] = &args.id[..] {
+        let (reservation, exit) = args.release(&mut client, id).await?;
+        let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
+        return Ok(Answer { text, exit });
+    }
+    let mut all = ReleaseReport::default();
+    for id in &args.id {
+        all.add(id, args.release(&mut client, id).await);
+    }
+    all.answer(args.json)
+}
+
+impl ReleaseArgs {
+    /// Releases one reservation: the reservation as it is now, and how that ended.
+    async fn release(
+        &self,
+        client: &mut Coordinator,
+        id: &str,
+    ) -> Result<(v1::Reservation, Exit), Failure> {
+        let (id, user) = (id.to_owned(), self.user.clone().unwrap_or_default());
+        let answer = if self.rest {
+            let change_id = Uuid::new_v4().to_string();
+            let request = v1::ReleaseRestRequest { id: id.clone(), change_id, user };
+            client.release_rest(request).await.map(|answer| answer.into_inner().reservation)
+        } else {
+            let request = v1::ReleaseReservationRequest { id: id.clone(), user };
+            client.release(request).await.map(|answer| answer.into_inner().reservation)
+        };
+        let reservation = answer.map_err(|status| failure(&status, &id))?;
+        let empty = || Failure::internal("the coordinator sent an answer without content");
+        let reservation = reservation.ok_or_else(empty)?;
+        let exit = if self.rest { modify::exit(&reservation) } else { exit(&reservation) };
+        Ok((reservation, exit))
+    }
+}
+
+/// What became of several reservations, a line each.
+#[derive(Default)]
+struct ReleaseReport {
+    lines: String,
+    reservations: Vec<v1::Reservation>,
+    exits: Vec<Exit>,
+}
+
+impl ReleaseReport {
+    fn add(&mut self, id: &str, released: Result<(v1::Reservation, Exit), Failure>) {
+        let (line, exit) = match released {
+            Ok((one, exit)) => {
+                let end = one.plan.as_ref().and_then(|plan| plan.window.as_ref()?.end.as_ref());
+                let state = text::state(one.state());
+                let line = match (&one.change, one.state()) {
+                    // Only the rest was released, so the reservation goes on until its new end.
+                    (Some(_), v1::ReservationState::Active | v1::ReservationState::Confirmed) => {
+                        format!("{state} until {}", text::instant(end))
+                    }
+                    _ => state.to_owned(),
+                };
+                self.reservations.push(one);
+                (line, exit)
+            }
+            Err(failure) => (failure.message.replace('\n', "; "), failure.exit),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.lines, "{id}: {line}");
+        self.exits.push(exit);
+    }
+
+    fn answer(self, json: bool) -> Result<Answer, Failure> {
+        let exit = Exit::worst(self.exits);
+        if !json {
+            return Ok(Answer { text: self.lines, exit });
+        }
+        text::note(self.lines.trim_end());
+        let reservations = self.reservations;
+        let all = v1::ListResponse { reservations, ..v1::ListResponse::default() };
+        Ok(Answer { text: text::json(&all)?, exit })
+    }
+}
+
+/// The meaning of a failed call.
+fn failure(status: &Status, id: &str) -> Failure {
+    match status.code() {
+        Code::FailedPrecondition => Failure::new(Exit::Refused, text::line(status.message())),
+        _ => {
+            let what_to_do = format!("ask `coalloc show {id}`, or release it again");
+            rpc::failure_of_change(status, &what_to_do)
+        }
+    }
+}
+
+/// The exit code of a release: done when nothing is reserved any more.
+#[must_use]
+pub fn exit(reservation: &v1::Reservation) -> Exit {
+    use v1::ReservationState as S;
+    match reservation.state() {
+        S::Terminated | S::Failed | S::PassedEndTime if reservation.definite => Exit::Done,
+        _ => Exit::Unfinished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_done_when_nothing_is_reserved_any_more() {
+        use v1::ReservationState as S;
+        let cases = [
+            (S::Terminated, true, Exit::Done),
+            (S::Failed, true, Exit::Done),
+            (S::Failed, false, Exit::Unfinished),
+            (S::Terminating, false, Exit::Unfinished),
+            (S::Confirmed, true, Exit::Unfinished),
+            (S::Active, true, Exit::Unfinished),
+        ];
+        for (state, definite, expected) in cases {
+            let one = v1::Reservation { state: state.into(), definite, ..Default::default() };
+            assert_eq!(exit(&one), expected, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn each_of_several_has_its_line_and_the_worst_code_wins() {
+        let of = |state: v1::ReservationState| v1::Reservation {
+            state: state.into(),
+            definite: true,
+            ..v1::Reservation::default()
+        };
+        let mut all = ReleaseReport::default();
+        all.add("a", Ok((of(v1::ReservationState::Terminated), Exit::Done)));
+        all.add("b", Err(failure(&Status::not_found("there is no reservation b"), "b")));
+        all.add("c", Ok((of(v1::ReservationState::Terminating), Exit::Unfinished)));
+        let answer = all.answer(false).unwrap();
+        assert_eq!(answer.exit, Exit::Unfinished);
+        let expected = "a: terminated\nb: there is no reservation b\nc: terminating\n";
+        assert_eq!(answer.text, expected);
+    }
+
+    #[test]
+    fn what_has_no_rest_to_give_back_is_refused() {
+        let status = Status::failed_precondition("r1 begins tomorrow");
+        assert_eq!(failure(&status, "r1"), Failure::new(Exit::Refused, "r1 begins tomorrow"));
+    }
+}
