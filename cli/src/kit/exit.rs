@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use coalloc_common::InvalidField;
 use coalloc_proto::file::FileError;
 
+use crate::kit::text::wrap;
+
 /// How a command ended. The number is the process's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -79,8 +81,9 @@ const MEANINGS: [(Exit, &str); 8] = [
 pub fn help() -> String {
     let mut text = String::from("Exit codes:\n");
     for (exit, meaning) in MEANINGS {
+        let lines = wrap(meaning, 73).join("\n       ");
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {:>3}  {meaning}", exit as u8);
+        let _ = writeln!(text, "  {:>3}  {lines}", exit as u8);
     }
     text.trim_end().to_owned()
 }

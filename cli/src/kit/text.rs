@@ -163,8 +163,9 @@ pub fn window(wire: Option<&v1::Window>) -> String {
     }
 }
 
-/// An instant like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
-fn minutes(time: Time) -> String {
+/// An instant in UTC like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
+#[must_use]
+pub fn minutes(time: Time) -> String {
     let text = time.to_string().replace('T', " ");
     let text = text.trim_end_matches('Z');
     text.strip_suffix(":00").unwrap_or(text).to_owned()

@@ -15,7 +15,7 @@ use crate::kit::text;
 use crate::kit::when::next_full;
 use crate::user::offline::Federation;
 use crate::user::task::{self, SlotArgs, TaskFile};
-use crate::user::wording::comparison::table;
+use crate::user::wording::comparison::{compare, table};
 use crate::user::wording::plan::{body, headline};
 use crate::user::wording::refusal;
 
@@ -24,7 +24,8 @@ use crate::user::wording::refusal;
 /// The request is a file (--request), or flags: `--site a=4 --site b=8 --link a-b=2G --for 1h`.
 /// With --federation no daemon is needed: the file says what there is and what is taken.
 /// A request without earliest_start is then planned for the next full minute.
-/// With --planner the request is a task (a TaskRequest): data that travel, then a run.
+/// Of several plans the answer has what all of them have, then a line with what differs for each; --full prints each
+/// plan whole. With --planner the request is a task (a TaskRequest): data that travel, then a run.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -40,6 +41,9 @@ pub struct PlanArgs {
     planner: Option<TaskPlannerName>,
     #[command(flatten)]
     slots: SlotArgs,
+    /// Print each plan whole, and not only what differs between them
+    #[arg(long, conflicts_with = "planner")]
+    full: bool,
     /// Print the PlanResponse (the TaskPlanResponse, with --planner) as JSON
     #[arg(long)]
     json: bool,
@@ -60,7 +64,16 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
         None => ask(&args.grc, &asked).await?,
     };
     let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
-    let text = if args.json { text::json(&response)? } else { describe_as(&response, &asked) };
+    let objectives = &asked.options.objectives;
+    let text = match (args.json, args.full) {
+        (true, _) => text::json(&response)?,
+        (_, true) => describe(&response, objectives),
+        _ if response.plans.len() < 2 => describe(&response, objectives),
+        _ => {
+            summarize(&response, objectives)
+                + "--full prints each plan whole; `coalloc reserve --plan DIGEST` reserves one\n"
+        }
+    };
     Ok(Answer { text, exit })
 }
 
@@ -95,7 +108,11 @@ async fn run_task(args: &PlanArgs, planner: TaskPlannerName, now: Time) -> Resul
     Ok(Answer { text, exit })
 }
 
-async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanResponse, Failure> {
+/// Asks a coordinator for plans.
+///
+/// # Errors
+/// When the request is wrong or the coordinator cannot be asked.
+pub async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanResponse, Failure> {
     let mut client = grc.connect().await?;
     let request = v1::PlanRequest {
         request: Some(asked.request.clone()),
@@ -106,27 +123,42 @@ async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanResponse, F
     Ok(response.into_inner())
 }
 
-/// The answer for people: a table that compares the plans, then each plan.
+/// The answer for people: of several plans what they have in common, and a line each; of one plan the whole.
+/// `objectives` are those that the caller named.
 #[must_use]
-pub fn describe_as(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
-    let table = table(&response.plans, &asked.options.objectives);
-    let between = if table.is_empty() { "" } else { "\n" };
-    table + between + &describe(response)
+pub fn summarize(response: &v1::PlanResponse, objectives: &[i32]) -> String {
+    if response.plans.len() < 2 {
+        return describe(response, objectives);
+    }
+    let plans = compare(&response.plans, objectives);
+    format!("{plans}\n{}", without_plan(response))
 }
 
-/// The answer for people, plan by plan.
+/// The answer for people, plan by plan, after a table that compares them.
 #[must_use]
-pub fn describe(response: &v1::PlanResponse) -> String {
+pub fn describe(response: &v1::PlanResponse, objectives: &[i32]) -> String {
+    let plans = &response.plans;
     let mut out = String::new();
-    for (index, plan) in response.plans.iter().enumerate() {
-        // Writing to a String cannot fail, here and below.
+    if plans.len() > 1 || !plans.is_empty() && !objectives.is_empty() {
+        out += &table(plans, objectives);
+        out.push('\n');
+    }
+    for (index, plan) in plans.iter().enumerate() {
+        // Writing to a String cannot fail.
         let _ = writeln!(out, "plan {}: {}", index + 1, headline(plan));
         out += &body(plan);
         out.push('\n');
     }
+    out + &without_plan(response)
+}
+
+/// The rest of an answer: why some or all frames have no plan, what could be asked for instead, and how many plans there are.
+fn without_plan(response: &v1::PlanResponse) -> String {
+    let mut out = String::new();
     if !response.refused.is_empty() {
         let frames = text::count(response.refused.len(), "time frame");
         let verb = if response.refused.len() == 1 { "has" } else { "have" };
+        // Writing to a String cannot fail, here and below.
         let _ = writeln!(out, "{frames} {verb} no plan:");
         out += &refusal::frames(&response.refused);
         out.push('\n');

@@ -1,6 +1,10 @@
-//! `coalloc reserve`: plans, and reserves the first plan that every resource manager agrees to.
+//! `coalloc reserve`: plans, and reserves the first plan that every resource manager agrees to, or the plan that a person
+//! chooses.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use clap::Args;
+use coalloc_common::plain_text;
 use coalloc_proto::v1;
 use uuid::Uuid;
 
@@ -27,6 +31,9 @@ pub struct ReserveArgs {
     /// the 12 digits of it that are shown
     #[arg(long, value_name = "DIGEST")]
     plan: Option<String>,
+    /// On a terminal: list the plans, ask for the number of one, and reserve it
+    #[arg(long, conflicts_with_all = ["plan", "json"])]
+    choose: bool,
     #[command(flatten)]
     grc: GrcArgs,
     /// Print the Reservation as JSON
@@ -39,9 +46,21 @@ pub struct ReserveArgs {
 /// # Errors
 /// When the file is wrong, the coordinator cannot be asked, or the outcome is unknown.
 pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
+    if args.choose && !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        let text = "--choose asks which plan to reserve, and this is no terminal; allowed: --plan DIGEST, with the \
+                    digest that `coalloc plan` prints";
+        return Err(Failure::bad_input(text));
+    }
     let mut asked = args.request.load(coalloc_net::clock::now().wall)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     asked.blame("plan_digest", "--plan");
+    let digest = match &args.plan {
+        _ if args.choose => match chosen(args, &asked).await? {
+            Ok(digest) => digest,
+            Err(text) => return Ok(Answer { text, exit: Exit::Refused }),
+        },
+        plan => plan.clone().unwrap_or_default(),
+    };
     let mut client = args.grc.connect().await?;
     // Printed before the call, so that the user can ask about the request even if this process dies.
     text::note(&format!("request id: {request_id}"));
@@ -51,7 +70,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         request: Some(asked.request.clone()),
         // If the request is refused, a person wants to know what could be reserved instead.
         options: Some(v1::PlanOptions { alternatives: Some(true), ..asked.options.clone() }),
-        plan_digest: args.plan.clone().unwrap_or_default(),
+        plan_digest: digest,
     };
     let response = client.reserve(rpc::with_needs(request, manual)).await.map_err(|status| {
         asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
@@ -66,13 +85,56 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     Ok(Answer { text, exit: exit(&reservation) })
 }
 
+/// The digest of the plan that a person chooses; or the text that ends the command, because there is no plan or none is
+/// wanted.
+async fn chosen(
+    args: &ReserveArgs,
+    asked: &ParsedRequest,
+) -> Result<Result<String, String>, Failure> {
+    let response = plan::ask(&args.grc, asked).await?;
+    let text = plan::summarize(&response, &asked.options.objectives);
+    if response.plans.is_empty() {
+        return Ok(Err(text));
+    }
+    let failed = |error: io::Error| Failure::internal(format!("the terminal: {error}"));
+    let mut terminal = io::stdout();
+    writeln!(terminal, "{}", plain_text::lines(text.trim_end())).map_err(failed)?;
+    let number = choose(response.plans.len(), &mut io::stdin().lock(), &mut terminal);
+    Ok(match number.map_err(failed)? {
+        Some(number) => Ok(response.plans[number - 1].digest.clone()),
+        None => Err("no plan was chosen: nothing is reserved\n".to_owned()),
+    })
+}
+
+/// Asks for the number of a plan, 1 to `count`, until there is one; `None`: none of them.
+fn choose(
+    count: usize,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> io::Result<Option<usize>> {
+    loop {
+        write!(output, "which plan to reserve? 1 to {count}, or Enter for none: ")?;
+        output.flush()?;
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        match (line.trim(), line.trim().parse()) {
+            ("", _) => return Ok(None),
+            (_, Ok(number)) if (1..=count).contains(&number) => return Ok(Some(number)),
+            _ => writeln!(output, "there is no such plan")?,
+        }
+    }
+}
+
 /// The plans that are still possible when the chosen plan no longer is.
 fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
     if plans.is_empty() {
         return String::new();
     }
     let response = v1::PlanResponse { plans, ..v1::PlanResponse::default() };
-    format!("\nplans that can be made now:\n\n{}", plan::describe_as(&response, asked))
+    format!(
+        "\nplans that can be made now:\n\n{}",
+        plan::summarize(&response, &asked.options.objectives)
+    )
 }
 
 /// What the user can do when the answer was lost.
@@ -105,6 +167,20 @@ mod tests {
         assert_eq!(failure.exit, Exit::Unfinished);
         assert!(failure.message.contains("ask `coalloc show r7`"), "{failure}");
         assert!(!failure.message.contains("again"), "{failure}");
+    }
+
+    #[test]
+    fn a_plan_is_chosen_by_its_number() {
+        let chosen = |said: &str| {
+            let mut output = Vec::new();
+            let number = choose(3, &mut said.as_bytes(), &mut output).unwrap();
+            (number, String::from_utf8(output).unwrap())
+        };
+        assert_eq!(chosen("2\n").0, Some(2));
+        assert_eq!(chosen("\n").0, None);
+        assert_eq!(chosen("").0, None, "the input has ended");
+        let (number, said) = chosen("4\nx\n 3 \n");
+        assert_eq!((number, said.matches("there is no such plan").count()), (Some(3), 2));
     }
 
     #[test]

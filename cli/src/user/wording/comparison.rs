@@ -1,7 +1,12 @@
-//! Compares several plans: one line per plan, one column for every objective that is in use.
+//! Compares several plans: what all of them have, then one line per plan with what differs, and one column for every
+//! objective that is in use.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::{Span, Time};
 use coalloc_proto::v1;
 
+use super::plan::{self, Optimality, PlanLine};
 use crate::kit::text;
 
 /// Digits of a digest that are shown: as many as are needed to reserve the plan by its digest.
@@ -15,7 +20,8 @@ fn word(objective: v1::Objective) -> &'static str {
         v1::Objective::Price => "price",
         v1::Objective::Quality => "quality loss",
         v1::Objective::Load => "load",
-        v1::Objective::Preference => "preference",
+        // People read it as the cost of the plan.
+        v1::Objective::Preference => "cost",
     }
 }
 
@@ -57,24 +63,132 @@ pub fn price(plan: &v1::Plan) -> Option<String> {
     value(plan, v1::Objective::Price).filter(|price| *price > 0).map(text::points)
 }
 
-/// The plans, one line each; empty if there is nothing to compare.
-///
-/// `asked` are the objectives that the caller named.
+/// What all plans have, then the plans, one line each with what differs. `asked` are the objectives that the caller named.
+#[must_use]
+pub fn compare(plans: &[v1::Plan], asked: &[i32]) -> String {
+    let lines: Vec<Vec<PlanLine>> = plans.iter().map(relative_lines).collect();
+    common(plans, &lines) + "\n" + &table(plans, asked)
+}
+
+/// The parts of a plan, with their windows counted from its start, so that the parts of plans can be compared.
+fn relative_lines(plan: &v1::Plan) -> Vec<PlanLine> {
+    let start = start(plan);
+    plan::lines(plan, &|window| {
+        let own = text::time(window.start.as_ref());
+        let after = start.zip(own).map_or(Span::ZERO, |(start, own)| own.since(start));
+        let length = text::length(Some(window)).unwrap_or(Span::ZERO);
+        match after {
+            Span::ZERO => format!("for {length}"),
+            after => format!("for {length} from {after} after the start"),
+        }
+    })
+}
+
+fn start(plan: &v1::Plan) -> Option<Time> {
+    text::time(plan.window.as_ref()?.start.as_ref())
+}
+
+/// How close a plan is to the best of its frame, in a cell.
+fn optimal(plan: &v1::Plan) -> String {
+    match plan::optimality(plan) {
+        Optimality::Proven => "proven".to_owned(),
+        Optimality::Coarse | Optimality::Unknown => "not proven".to_owned(),
+        Optimality::Within(gap) => format!("gap {gap}"),
+    }
+}
+
+/// The values, if they are not all the same.
+fn differing<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<Vec<T>> {
+    let values: Vec<T> = values.collect();
+    values.windows(2).any(|pair| pair[0] != pair[1]).then_some(values)
+}
+
+/// What is the same in all plans. A part that is elsewhere in some plan has no place here.
+fn common(plans: &[v1::Plan], lines: &[Vec<PlanLine>]) -> String {
+    let [first, ..] = plans else { return String::new() };
+    let length = text::length(first.window.as_ref()).unwrap_or(Span::ZERO);
+    let optimal = match plan::optimality(first) {
+        _ if differing(plans.iter().map(optimal)).is_some() => "",
+        Optimality::Proven => ", proven optimal",
+        Optimality::Coarse | Optimality::Unknown | Optimality::Within(_) => ", not proven optimal",
+    };
+    let parts: Vec<PlanLine> = lines[0]
+        .iter()
+        .enumerate()
+        .map(|(at, line)| {
+            let place = if differs(lines, at) { String::new() } else { line.place.clone() };
+            PlanLine { place, ..line.clone() }
+        })
+        .collect();
+    format!("all plans ({length}{optimal}):\n{}", plan::in_columns(&parts))
+}
+
+/// Is the part with this number elsewhere in some plan?
+fn differs(lines: &[Vec<PlanLine>], at: usize) -> bool {
+    differing(lines.iter().map(|lines| lines.get(at).map(|line| &line.place))).is_some()
+}
+
+/// The sites of a plan that differ between the plans: `a N0, b N1`.
+fn sites(plan: &v1::Plan, plans: &[v1::Plan]) -> String {
+    let here = plan.placements.iter().enumerate().filter(|(number, _)| {
+        differing(plans.iter().map(|plan| plan.placements.get(*number).map(|one| &one.at)))
+            .is_some()
+    });
+    let here: Vec<String> = here.map(|(_, one)| format!("{} {}", one.site, one.at)).collect();
+    here.join(", ")
+}
+
+/// The paths of a plan that differ between the plans, link by link, and that its sites do not tell.
+fn paths(plan: &v1::Plan, plans: &[v1::Plan]) -> String {
+    let here = plan.routes.iter().enumerate().filter(|(number, _)| {
+        let all = plans.iter().filter_map(|plan| plan.routes.get(*number));
+        differing(all.clone().map(|route| &route.paths)).is_some() && !told_by_sites(all)
+    });
+    let shown =
+        here.map(|(_, route)| format!("{}-{} by {}", route.from, route.to, route.paths.join(", ")));
+    shown.collect::<Vec<String>>().join("; ")
+}
+
+/// Is each of the routes of a link one path, and the only one that some plan takes between its two sites?
+fn told_by_sites<'a>(routes: impl Iterator<Item = &'a v1::Route>) -> bool {
+    let mut between: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for route in routes {
+        if route.paths.len() > 1 {
+            return false;
+        }
+        between.entry(&route.via).or_default().insert(&route.paths);
+    }
+    between.values().all(|paths| paths.len() == 1)
+}
+
+/// The plans, one line each. Columns in which all plans are alike are left out, except for start, objectives and digest.
 #[must_use]
 pub fn table(plans: &[v1::Plan], asked: &[i32]) -> String {
-    if plans.len() < 2 && asked.is_empty() || plans.is_empty() {
-        return String::new();
-    }
     let columns = columns(plans, asked);
-    let mut header = vec!["plan", "when"];
-    header.extend(columns.iter().map(|objective| word(*objective)));
-    header.push("digest");
+    let numbers = 1..=plans.len();
+    let started =
+        plans.iter().map(|plan| start(plan).map_or_else(|| "-".to_owned(), text::minutes));
+    let digest = |plan: &v1::Plan| plan.digest.get(..DIGEST_SHOWN).unwrap_or_default().to_owned();
+    let mut all: Vec<(&str, Vec<String>)> = vec![
+        ("plan", numbers.map(|number| number.to_string()).collect()),
+        ("start (UTC)", started.collect()),
+    ];
+    let values = columns.iter().map(|objective| {
+        let values = plans.iter().map(|plan| shown(plan, *objective));
+        (word(*objective), values.collect::<Vec<_>>())
+    });
+    all.extend(values);
+    let texts = [
+        ("optimal", plans.iter().map(optimal).collect::<Vec<_>>()),
+        ("sites", plans.iter().map(|plan| sites(plan, plans)).collect()),
+        ("paths", plans.iter().map(|plan| paths(plan, plans)).collect()),
+    ];
+    all.extend(texts.into_iter().filter(|(_, cells)| differing(cells.iter()).is_some()));
+    all.push(("digest", plans.iter().map(digest).collect()));
+    let header: Vec<&str> = all.iter().map(|(head, _)| *head).collect();
     let mut table = text::table(&header);
-    for (index, plan) in plans.iter().enumerate() {
-        let mut row = vec![(index + 1).to_string(), text::window(plan.window.as_ref())];
-        row.extend(columns.iter().map(|objective| shown(plan, *objective)));
-        row.push(plan.digest.get(..DIGEST_SHOWN).unwrap_or_default().to_owned());
-        table.add_row(row);
+    for row in 0..plans.len() {
+        table.add_row(all.iter().map(|(_, cells)| &cells[row]));
     }
     let numbers: Vec<usize> = (2..2 + columns.len()).collect();
     text::align_right(&mut table, &numbers);
@@ -104,10 +218,65 @@ mod tests {
         let plans = [plan(&values, "a"), plan(&values, "b")];
         let text = table(&plans, &[]);
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
-        assert_eq!(lines[0], ["plan", "when", "load", "preference", "digest"]);
+        assert_eq!(lines[0], ["plan", "start", "(UTC)", "load", "cost", "digest"]);
         assert_eq!(lines[2], ["2", "-", "1.5", "13", "bbbbbbbbbbbb"]);
         let text = table(&plans[..1], &[Quality.into(), Price.into()]);
-        assert!(text.contains("load  preference  price  quality loss  digest"), "{text}");
-        assert_eq!(table(&plans[..1], &[]), "", "one plan needs no table");
+        assert!(text.contains("load  cost  price  quality loss  digest"), "{text}");
+    }
+
+    fn placed(start_s: i64, sites: [&str; 2], paths: &[&str]) -> v1::Plan {
+        let at = |seconds| Some(coalloc_proto::Timestamp { seconds, nanos: 0 });
+        let placement = |site: &str, at: &str| v1::Placement {
+            site: site.to_owned(),
+            at: at.to_owned(),
+            cpus: 4,
+            ..v1::Placement::default()
+        };
+        let route = v1::Route {
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            bandwidth_bps: 1_000_000_000,
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            via: sites.iter().map(|site| (*site).to_owned()).collect(),
+            window: Some(v1::Window { start: at(start_s + 60), end: at(start_s + 120) }),
+            ..v1::Route::default()
+        };
+        v1::Plan {
+            window: Some(v1::Window { start: at(start_s), end: at(start_s + 3_600) }),
+            placements: vec![placement("a", sites[0]), placement("b", sites[1])],
+            routes: vec![route],
+            proven_optimal: true,
+            ..plan(&[(v1::Objective::Preference, 13_000)], "c")
+        }
+    }
+
+    #[test]
+    fn what_all_plans_have_is_told_once_and_what_differs_line_by_line() {
+        let plans = [
+            placed(0, ["N0", "N1"], &["N0-N1"]),
+            placed(60, ["N0", "N2"], &["N0-N2"]),
+            v1::Plan { proven_optimal: false, ..placed(120, ["N0", "N1"], &["N0-N1"]) },
+        ];
+        let expected = "\
+all plans (1 h):
+  a       4 CPUs    at N0
+  b       4 CPUs
+  a -> b  1 Gbit/s  for 1 min from 1 min after the start
+
+plan  start (UTC)       cost  optimal     sites  digest
+1     1970-01-01 00:00    13  proven      b N1   cccccccccccc
+2     1970-01-01 00:01    13  proven      b N2   cccccccccccc
+3     1970-01-01 00:02    13  not proven  b N1   cccccccccccc
+";
+        assert_eq!(compare(&plans, &[]), expected);
+        let plans =
+            [placed(0, ["N0", "N1"], &["N0-N1"]), placed(0, ["N0", "N1"], &["N0-X", "X-N1"])];
+        let text = compare(&plans, &[]);
+        assert!(
+            text.starts_with("all plans (1 h, proven optimal):\n  a       4 CPUs    at N0"),
+            "{text}"
+        );
+        let last = "2     1970-01-01 00:00    13  a-b by N0-X, X-N1  cccccccccccc";
+        assert_eq!(text.lines().last(), Some(last));
     }
 }

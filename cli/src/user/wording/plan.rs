@@ -12,17 +12,43 @@ use crate::kit::text;
 /// When the plan runs, what it costs, and how close to the optimum it is.
 #[must_use]
 pub fn headline(plan: &v1::Plan) -> String {
-    let quality = if plan.proven_optimal {
-        "proven optimal".to_owned()
-    } else if !plan.coarse.is_empty() {
-        "not proven optimal: too many objectives for exact sums".to_owned()
-    } else if plan.lower_bound_millipoints == 0 {
-        "not proven optimal".to_owned()
-    } else {
-        let bound = text::points(plan.lower_bound_millipoints);
-        format!("not proven optimal: no plan costs less than {bound} (gap {})", gap(plan))
+    let quality = match optimality(plan) {
+        Optimality::Proven => "proven optimal".to_owned(),
+        Optimality::Coarse => "not proven optimal: too many objectives for exact sums".to_owned(),
+        Optimality::Unknown => "not proven optimal".to_owned(),
+        Optimality::Within(gap) => {
+            let bound = text::points(plan.lower_bound_millipoints);
+            format!("not proven optimal: no plan costs less than {bound} (gap {gap})")
+        }
     };
     format!("{}, {quality}", when_and_cost(plan))
+}
+
+/// How close a plan is to the best of its frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Optimality {
+    /// No plan of the frame is better.
+    Proven,
+    /// The sums were too long to be exact.
+    Coarse,
+    /// Nothing is proven.
+    Unknown,
+    /// No plan of the frame costs less than by this share, in percent.
+    Within(String),
+}
+
+/// How close the plan is to the best of its frame.
+#[must_use]
+pub fn optimality(plan: &v1::Plan) -> Optimality {
+    if plan.proven_optimal {
+        Optimality::Proven
+    } else if !plan.coarse.is_empty() {
+        Optimality::Coarse
+    } else if plan.lower_bound_millipoints == 0 {
+        Optimality::Unknown
+    } else {
+        Optimality::Within(gap(plan))
+    }
 }
 
 /// When the plan runs, and what it costs.
@@ -47,40 +73,75 @@ fn gap(plan: &v1::Plan) -> String {
     format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
+/// A part of a plan, or several kinds of a site that are taken at the same time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanLine {
+    /// The name of the site, or both of the link.
+    pub name: String,
+    /// What is taken.
+    pub amount: String,
+    /// The federation's site, or the route.
+    pub place: String,
+    /// The window of the part, with a comma before it; empty for that of the plan.
+    pub when: String,
+}
+
 /// The RM of each site and the path of each link, one line each, in columns. A site whose kinds are taken at different
 /// times has a line for each kind.
 #[must_use]
 pub fn body(plan: &v1::Plan) -> String {
-    let mut lines: Vec<[String; 3]> = Vec::new();
+    let shown = |window: &v1::Window| text::window(Some(window));
+    in_columns(&lines(plan, &shown))
+}
+
+/// The parts of a plan. `shown` says when a part with a window of its own is taken.
+#[must_use]
+pub fn lines(plan: &v1::Plan, shown: &dyn Fn(&v1::Window) -> String) -> Vec<PlanLine> {
+    let when = |window: Option<&v1::Window>| {
+        window.map_or_else(String::new, |window| format!(", {}", shown(window)))
+    };
+    let mut lines: Vec<PlanLine> = Vec::new();
     for placement in &plan.placements {
-        let at = |when: &str| format!("at {}{when}", placement.at);
+        let line = |amount: String, window: Option<&v1::Window>| PlanLine {
+            name: placement.site.clone(),
+            amount,
+            place: format!("at {}", placement.at),
+            when: when(window),
+        };
         let kinds = kinds(plan, placement);
-        let first = kinds.first().map_or("", |(_, when)| when);
-        if kinds.iter().all(|(_, when)| when == first) {
-            let amounts = text::amounts(placement.cpus, &placement.others);
-            lines.push([placement.site.clone(), amounts, at(first)]);
+        let first = kinds.first().and_then(|(_, window)| window.as_ref());
+        if kinds.iter().all(|(_, window)| window.as_ref() == first) {
+            lines.push(line(text::amounts(placement.cpus, &placement.others), first));
             continue;
         }
-        for (amount, when) in &kinds {
-            lines.push([placement.site.clone(), amount.clone(), at(when)]);
-        }
+        lines.extend(kinds.iter().map(|(amount, own)| line(amount.clone(), own.as_ref())));
     }
-    for route in &plan.routes {
-        let ends = format!("{} -> {}", route.from, route.to);
-        let way = way(route) + &when(route.window.as_ref());
-        lines.push([ends, text::rate(route.bandwidth_bps), way]);
-    }
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let (names, amounts) = (width(0), width(1));
+    lines.extend(plan.routes.iter().map(|route| PlanLine {
+        name: format!("{} -> {}", route.from, route.to),
+        amount: text::rate(route.bandwidth_bps),
+        place: way(route),
+        when: when(route.window.as_ref()),
+    }));
+    lines
+}
+
+/// The lines, indented and in columns.
+#[must_use]
+pub fn in_columns(lines: &[PlanLine]) -> String {
+    let names = lines.iter().map(|line| line.name.len()).max().unwrap_or(0);
+    let amounts = lines.iter().map(|line| line.amount.len()).max().unwrap_or(0);
     let mut out = String::new();
-    for [name, amount, place] in &lines {
-        let _ = writeln!(out, "  {name:names$}  {amount:amounts$}  {place}");
+    for PlanLine { name, amount, place, when } in lines {
+        let when = if place.is_empty() { when.trim_start_matches(", ") } else { when };
+        let line = format!("  {name:names$}  {amount:amounts$}  {place}{when}");
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}", line.trim_end());
     }
     out
 }
 
 /// What is taken at a site, kind by kind, and when, if it is not for the whole of the plan.
-fn kinds(plan: &v1::Plan, placement: &v1::Placement) -> Vec<(String, String)> {
+fn kinds(plan: &v1::Plan, placement: &v1::Placement) -> Vec<(String, Option<v1::Window>)> {
     let start = plan.window.as_ref().and_then(|window| text::time(window.start.as_ref()));
     let own = |one: &v1::KindAmount| {
         let offset = span_from_wire("offset", one.offset.as_ref()?).ok()?;
@@ -93,15 +154,10 @@ fn kinds(plan: &v1::Plan, placement: &v1::Placement) -> Vec<(String, String)> {
             true => own(one),
             false => placement.window,
         };
-        (text::amount_of(&one.kind, one.amount), when(window.as_ref()))
+        (text::amount_of(&one.kind, one.amount), window)
     });
-    let cpus = (text::amount_of("", placement.cpus), when(placement.window.as_ref()));
+    let cpus = (text::amount_of("", placement.cpus), placement.window);
     std::iter::once(cpus).chain(others).collect()
-}
-
-/// The window of a part, behind the rest of its line; nothing for a part that has the window of the plan.
-fn when(window: Option<&v1::Window>) -> String {
-    window.map_or_else(String::new, |window| format!(", {}", text::window(Some(window))))
 }
 
 fn way(route: &v1::Route) -> String {
