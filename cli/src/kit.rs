@@ -13,6 +13,7 @@ pub mod expiry;
 pub mod gantt;
 pub mod input_file;
 pub mod leader_channel;
+pub mod recurrence;
 pub mod request;
 pub mod request_flags;
 pub mod rpc;

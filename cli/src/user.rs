@@ -2,7 +2,7 @@
 //! with its daemons, with its federation file, or with the ledger of one node.
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
-//! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`modify`], [`provision`] (and
+//! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`series`], [`modify`], [`provision`] (and
 //!   deprovision), [`reservations`] (list, show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
@@ -31,6 +31,7 @@ pub mod repair;
 pub mod request;
 pub mod reservations;
 pub mod reserve;
+pub mod series;
 pub mod serve;
 pub mod servers;
 pub mod task;

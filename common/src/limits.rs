@@ -176,6 +176,9 @@ pub const SHOWN_BYTES_MAX: usize = 16 << 20;
 /// Least number of digits of a plan digest that a client may give. With 48 bits, no two remembered plans have the
 /// same prefix.
 pub const DIGEST_PREFIX_MIN: usize = 12;
+/// Occurrences of a series of reservations that one command makes: one on each day of a year. Each is a request of its own,
+/// so more would keep a coordinator busy for minutes.
+pub const SERIES_OCCURRENCES_MAX: u32 = 366;
 /// Lead time of a request that wants to start as soon as possible. Its own two phases may take this long, and its
 /// window must not begin before it is booked.
 pub const SOONEST_LEAD: Span = Span::from_secs(30);

@@ -40,7 +40,9 @@ pub use levels::service_levels;
 pub use objective::{objective_to_wire, objectives_from_wire, price_from_wire};
 pub use plan::{plan_digest, plan_from_wire, plan_to_wire, segments_from_wire, segments_to_wire};
 pub use refusal::{denial, refusal_from_wire, refusal_to_wire};
-pub use request::{RequestOptions, amounts_to_wire, plan_options, request_from_wire, user_name};
+pub use request::{
+    RequestOptions, amounts_to_wire, check_series, plan_options, request_from_wire, user_name,
+};
 pub use servers::{
     DeclaredServer, DeclaredServers, choice_from_wire, choice_to_wire, declared_servers,
     granted_from_wire, granted_to_wire, picked_from_wire, property_from_wire, site_cpus,

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::message::HoldOrder;
 
 /// The version of the protocol that this release speaks. Version 1 is that of releases that do not say so.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Something that a receiver must know to carry out a message as its sender means it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,12 +34,20 @@ pub enum Capability {
     Servers,
     /// Bookings that their users may not use yet.
     ManualProvision,
+    /// Reservations that belong to a series.
+    Series,
 }
 
 impl Capability {
     /// All that this release knows.
-    pub const ALL: [Self; 5] =
-        [Self::OneWay, Self::Replaces, Self::KeepsOld, Self::Servers, Self::ManualProvision];
+    pub const ALL: [Self; 6] = [
+        Self::OneWay,
+        Self::Replaces,
+        Self::KeepsOld,
+        Self::Servers,
+        Self::ManualProvision,
+        Self::Series,
+    ];
     /// What a release knows that does not say what it knows.
     pub const BASELINE: [Self; 4] = [Self::OneWay, Self::Replaces, Self::KeepsOld, Self::Servers];
 
@@ -52,6 +60,7 @@ impl Capability {
             Self::KeepsOld => "keeps-old",
             Self::Servers => "servers",
             Self::ManualProvision => "manual-provision",
+            Self::Series => "series",
         }
     }
 
@@ -64,6 +73,7 @@ impl Capability {
             Self::KeepsOld => "holds that keep the rest of the booking that they replace",
             Self::Servers => "wishes for certain servers",
             Self::ManualProvision => "bookings that their users may not use yet",
+            Self::Series => "series of reservations",
         }
     }
 

@@ -38,6 +38,7 @@ mod races;
 mod reconcile;
 mod refusals;
 mod releases;
+mod series;
 mod server_faults;
 mod servers;
 mod serving;

@@ -379,5 +379,6 @@ pub(crate) fn pair(cpus: u64, mbps: u64, start_s: i64, duration_s: i64) -> v1::C
         duration: Some(coalloc_proto::Duration { seconds: duration_s, nanos: 0 }),
         user: "UserA".to_owned(),
         manual_provision: None,
+        series: String::new(),
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn wanted(cpus: u64, mbps: u64, slot: u64) -> v1::CoAllocationRequest
         duration: Some(coalloc_proto::Duration { seconds: SLOT, nanos: 0 }),
         user: "user".to_owned(),
         manual_provision: None,
+        series: String::new(),
     }
 }
 

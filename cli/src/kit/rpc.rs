@@ -347,7 +347,9 @@ pub async fn all_reservations(
 ) -> Result<Vec<v1::Reservation>, Status> {
     let mut reservations = Vec::new();
     loop {
-        let page = client.list(request.clone()).await?.into_inner();
+        let is_of_series = !request.series.is_empty();
+        let needs = is_of_series.then_some(Capability::Series);
+        let page = client.list(with_needs(request.clone(), needs)).await?.into_inner();
         reservations.extend(page.reservations);
         if page.next_page_token.is_empty() {
             return Ok(reservations);
@@ -385,14 +387,25 @@ pub async fn whole_workflow(
     Ok(whole)
 }
 
-/// A call whose receiver must know what it means that a user is not let in: an older coordinator would let the user in.
+/// A call whose receiver must know this, because an older one ignores a field of the message.
 #[must_use]
-pub fn with_needs<T>(message: T, manual_provision: bool) -> tonic::Request<T> {
+pub fn with_needs<T>(
+    message: T,
+    needed: impl IntoIterator<Item = Capability>,
+) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
-    if manual_provision {
-        needs::say(&[Capability::ManualProvision].into(), request.metadata_mut());
-    }
+    needs::say(&needed.into_iter().collect(), request.metadata_mut());
     request
+}
+
+/// What a coordinator must know to reserve a request as it is meant: an older one would let a user in who is not to be let
+/// in yet, and forget the series.
+pub fn needs_of(request: &v1::CoAllocationRequest) -> impl Iterator<Item = Capability> + use<> {
+    let all = [
+        (request.manual_provision(), Capability::ManualProvision),
+        (!request.series.is_empty(), Capability::Series),
+    ];
+    all.into_iter().filter_map(|(is_needed, needed)| is_needed.then_some(needed))
 }
 
 #[cfg(test)]

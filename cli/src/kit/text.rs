@@ -226,6 +226,19 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Columns that a line of one of several things takes at most.
+const LINE_WIDTH: usize = 80;
+
+/// What became of one of several things: a head and an outcome on a line, or the outcome below its head if it does not fit.
+#[must_use]
+pub fn outcome_line(head: &str, outcome: &str) -> String {
+    if head.chars().count() + 1 + outcome.chars().count() <= LINE_WIDTH {
+        return format!("{head} {outcome}\n");
+    }
+    let lines = wrap(outcome, LINE_WIDTH - 6);
+    lines.iter().fold(head.trim_end().to_owned() + "\n", |all, line| all + "      " + line + "\n")
+}
+
 /// `text` as one word of a shell.
 #[must_use]
 pub fn shell_word(text: &str) -> String {
@@ -352,6 +365,14 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(wrap(text, 5), expected);
         }
+    }
+
+    #[test]
+    fn an_outcome_that_does_not_fit_is_below_its_head() {
+        assert_eq!(outcome_line("a:", "terminated"), "a: terminated\n");
+        let long = outcome_line("a:", &"word ".repeat(20));
+        assert!(long.starts_with("a:\n      word word") && long.lines().count() == 3, "{long}");
+        assert!(long.lines().all(|line| line.len() <= 80), "{long}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub enum InstantArg {
         time: Time,
         /// What a local time was read as, for whoever wrote it.
         reading: Option<String>,
+        /// The zone of a local time.
+        zone: Option<TimeZone>,
     },
     /// This long after the command was started, counted from the next full second.
     FromNow(Span),
@@ -57,9 +59,19 @@ impl InstantArg {
         let (at, local) = instant.resolve(now, zone)?;
         let time = Time::from_us(at.as_microsecond());
         let text = text.trim();
+        let zone = local.as_ref().map(|local| local.time_zone().clone());
         let reading =
             local.map(|local| format!("{text} is {}, {time}", notation::instant::show(&local)));
-        Ok(Self::At { time, reading })
+        Ok(Self::At { time, reading, zone })
+    }
+
+    /// The zone in which it was written as a local time.
+    #[must_use]
+    pub const fn zone(&self) -> Option<&TimeZone> {
+        match self {
+            Self::At { zone, .. } => zone.as_ref(),
+            Self::FromNow(_) => None,
+        }
     }
 }
 
@@ -67,10 +79,31 @@ impl FromStr for InstantArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Without a zone of its own, a machine tells the time in UTC.
-        let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
-        Self::read(text, coalloc_net::clock::now().wall, &zone)
+        Self::read(text, coalloc_net::clock::now().wall, &own_zone())
     }
+}
+
+/// The zone of this machine. Without a zone of its own, a machine tells the time in UTC.
+#[must_use]
+pub fn own_zone() -> TimeZone {
+    TimeZone::try_system().unwrap_or(TimeZone::UTC)
+}
+
+/// A window on the clock of a zone: `Mon 2026-12-07 09:00 to 10:00 CET`; `-` for what is beyond the calendar.
+#[must_use]
+pub fn local_window(start: Time, length: Span, zone: &TimeZone) -> String {
+    let local = |time: Time| {
+        let at = Timestamp::from_microsecond(time.as_us()).ok()?;
+        Some(at.to_zoned(zone.clone()))
+    };
+    let Some((start, end)) = local(start).zip(local(start.saturating_add(length))) else {
+        return "-".to_owned();
+    };
+    let day = if start.date() == end.date() { "" } else { "%Y-%m-%d " };
+    let clock = |at: &jiff::Zoned| if at.second() == 0 { "%H:%M" } else { "%H:%M:%S" };
+    let from = start.strftime(&format!("%a %Y-%m-%d {}", clock(&start))).to_string();
+    let to = end.strftime(&format!("{day}{} %Z", clock(&end))).to_string();
+    format!("{from} to {to}")
 }
 
 /// A length of time as a user writes it: `1h`, `30m`, `1h30`; more than zero.
@@ -158,6 +191,21 @@ mod tests {
         assert_eq!(reading(" tomorrow 14:00").as_deref(), Some(expected));
         assert_eq!(reading("2026-11-21T10:00:00Z"), None);
         assert_eq!(reading("now+2h"), None);
+    }
+
+    #[test]
+    fn a_window_is_told_on_the_clock_of_its_zone() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let window = |minutes: i64| local_window(NOW, Span::from_secs(minutes * 60), &zone);
+        assert_eq!(window(60), "Sat 2026-11-21 07:53:45 to 08:53:45 CET");
+        assert_eq!(window(1_440), "Sat 2026-11-21 07:53:45 to 2026-11-22 07:53:45 CET");
+        let full = local_window(Time::from_us(0), Span::from_secs(3_600), &TimeZone::UTC);
+        assert_eq!(full, "Thu 1970-01-01 00:00 to 01:00 UTC");
+        assert_eq!(
+            read("Mon 9:00 America/New_York").unwrap().zone().cloned(),
+            TimeZone::get("America/New_York").ok()
+        );
+        assert_eq!(read("now+2h").unwrap().zone(), None);
     }
 
     #[test]

@@ -17,9 +17,10 @@ use uuid::Uuid;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::request::{SearchArgs, blamed, link_hardly_meant};
 use crate::kit::request_flags::{LinkFlag, SiteFlag};
-use crate::kit::rpc::{self, GrcArgs};
+use crate::kit::rpc::{self, Coordinator, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::{InstantArg, Length};
+use crate::user::series;
 use crate::user::wording::reservation::describe;
 
 /// Change a reservation, future or active: all of the new version, or nothing
@@ -31,7 +32,11 @@ use crate::user::wording::reservation::describe;
 #[derive(Debug, Clone, Args)]
 pub struct ModifyArgs {
     /// The id of the reservation, or of the request
-    id: String,
+    #[arg(required_unless_present = "series")]
+    id: Option<String>,
+    /// Change each reservation of this series that has not begun; each change is told on a line
+    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "request", "start", "end", "change_id", "json"])]
+    series: Option<String>,
     /// The whole new version, a CoAllocationRequest as YAML or JSON; if it sets no start, the start stays
     #[arg(short, long, value_name = "FILE", conflicts_with_all =
         ["start", "length", "end", "extend", "shorten", "site", "link", "drop_site"])]
@@ -88,7 +93,64 @@ pub struct ModifyArgs {
 pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     args.check_says_something()?;
     let mut client = args.grc.connect().await?;
-    let response = client.get(v1::GetRequest { id: args.id.clone() }).await;
+    if let Some(series) = &args.series {
+        return run_series(args, &mut client, series).await;
+    }
+    let (old, new) = change(args, &mut client).await?;
+    let text = if args.json { text::json(&new)? } else { compare(&old, &new) };
+    Ok(Answer { text, exit: exit(&new) })
+}
+
+/// Changes each reservation of a series that has not begun.
+async fn run_series(
+    args: &ModifyArgs,
+    client: &mut Coordinator,
+    series: &str,
+) -> Result<Answer, Failure> {
+    let (mut out, mut exits) = (String::new(), Vec::new());
+    for one in series::members(client, series).await?.iter().filter(|one| !series::has_ended(one)) {
+        let id = &one.request_id;
+        let start =
+            one.plan.as_ref().and_then(|plan| text::time(plan.window.as_ref()?.start.as_ref()));
+        let has_begun = start.is_some_and(|start| start <= coalloc_net::clock::now().wall);
+        let line = if has_begun {
+            "has begun, and stays as it is".to_owned()
+        } else {
+            let args = ModifyArgs { id: Some(id.clone()), ..args.clone() };
+            let changed = change(&args, client).await;
+            exits.push(changed.as_ref().map_or_else(|failure| failure.exit, |(_, new)| exit(new)));
+            match &changed {
+                Ok((_, new)) => told(new),
+                Err(failure) => failure.message.replace('\n', "; "),
+            }
+        };
+        out += &text::outcome_line(&format!("{id}:"), &line);
+    }
+    if out.is_empty() {
+        out = "nothing is left to change\n".to_owned();
+    }
+    Ok(Answer { text: out, exit: Exit::worst(exits) })
+}
+
+/// The outcome of a change, and the window that the reservation has now.
+fn told(new: &v1::Reservation) -> String {
+    let outcome = match &new.change {
+        Some(change) if change.state() == v1::ChangeState::Done => "changed",
+        Some(change) if change.state() == v1::ChangeState::Refused => "refused",
+        _ => "not finished: ask `coalloc show`",
+    };
+    let why = new.change.as_ref().and_then(|change| change.refusal.as_ref());
+    let why = why.map_or_else(String::new, |why| format!(": {}", text::refusal(why)));
+    let window = text::window(new.plan.as_ref().and_then(|plan| plan.window.as_ref()));
+    format!("{outcome}{why}; {window}")
+}
+
+/// Changes one reservation: as it was, and as it is now.
+async fn change(
+    args: &ModifyArgs,
+    client: &mut Coordinator,
+) -> Result<(v1::Reservation, v1::Reservation), Failure> {
+    let response = client.get(v1::GetRequest { id: args.id().to_owned() }).await;
     let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
     let old = response.reservation.ok_or_else(|| Failure::internal("an answer without content"))?;
     let now = coalloc_net::clock::now().wall;
@@ -112,26 +174,32 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     }
     let flags = args.flags(&request);
     let change_id = args.change_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
-    // Printed before the call, so that the user can ask about the change even if this process dies.
-    text::note(&format!("change id: {change_id}"));
-    let manual = request.manual_provision();
+    if args.series.is_none() {
+        // Printed before the call, so that the user can ask about the change even if this process dies.
+        text::note(&format!("change id: {change_id}"));
+    }
+    let needs = rpc::needs_of(&request);
     let wire = v1::ModifyRequest {
-        id: args.id.clone(),
+        id: args.id().to_owned(),
         change_id,
         request: Some(request),
         options: Some(args.search.options()),
         may_move: args.may_move,
     };
-    let response = client.modify(rpc::with_needs(wire, manual)).await;
+    let response = client.modify(rpc::with_needs(wire, needs)).await;
     let response =
-        response.map_err(|status| failure(&status, document.as_ref(), &flags, &args.id))?;
+        response.map_err(|status| failure(&status, document.as_ref(), &flags, args.id()))?;
     let new = response.into_inner().reservation;
     let new = new.ok_or_else(|| Failure::internal("an answer without content"))?;
-    let text = if args.json { text::json(&new)? } else { compare(&old, &new) };
-    Ok(Answer { text, exit: exit(&new) })
+    Ok((old, new))
 }
 
 impl ModifyArgs {
+    /// The id of the reservation that is changed; of a series, its name.
+    fn id(&self) -> &str {
+        self.id.as_deref().or(self.series.as_deref()).unwrap_or_default()
+    }
+
     /// Checks that the flags ask for some change.
     ///
     /// That sites may move, or another way to search, counts as a change: the same request may then fit better.
@@ -148,7 +216,7 @@ impl ModifyArgs {
         if says {
             return Ok(());
         }
-        let id = &self.id;
+        let id = self.id();
         Err(Failure::bad_input(format!(
             "nothing of {id} would change: say what to change, like `coalloc modify {id} --extend \
              1h` or `--site NAME=8`; `coalloc modify --help` lists all that can change"
@@ -166,10 +234,11 @@ impl ModifyArgs {
         let (was, start, end) = old;
         let same = request.sites == was.sites && request.links == was.links && new == (start, end);
         let anew = self.may_move || self.search.options() != v1::PlanOptions::default();
-        if !same || anew || self.change_id.is_some() {
+        // Of a series, some may have been changed by the same command before.
+        if !same || anew || self.change_id.is_some() || self.series.is_some() {
             return Ok(());
         }
-        let id = &self.id;
+        let id = self.id();
         Err(Failure::bad_input(format!("{id} is like that already: nothing would change")))
     }
 
@@ -187,7 +256,7 @@ impl ModifyArgs {
         // It stays as it is, also if somebody provisions the reservation meanwhile.
         request.manual_provision = None;
         let plan = old.plan.as_ref().ok_or_else(|| {
-            let (id, state) = (&self.id, text::state(old.state()));
+            let (id, state) = (self.id(), text::state(old.state()));
             Failure::new(Exit::Refused, format!("{id} is {state}: there is nothing to change"))
         })?;
         let window = plan.window.as_ref();
@@ -383,6 +452,7 @@ mod tests {
             duration: Some(span_to_wire(Span::from_secs(3_600))),
             user: "alice".to_owned(),
             manual_provision: None,
+            series: String::new(),
         };
         let at = |s: i64| Some(time_to_wire(Time::from_us(s * 1_000_000)));
         let window = Some(v1::Window { start: at(7_200), end: at(10_800) });

@@ -3,8 +3,6 @@
 //! Of several reservations each one is released, whatever happens to the others. Each has a line, and the exit code is
 //! the worst of all.
 
-use std::fmt::Write as _;
-
 use clap::Args;
 use coalloc_proto::v1;
 use tonic::{Code, Status};
@@ -14,18 +12,22 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Coordinator, GrcArgs};
 use crate::kit::text;
 use crate::user::modify;
+use crate::user::series;
 use crate::user::wording::reservation::describe;
 
 /// Release reservations and free what they have booked
 ///
-/// A reservation that is released is over: its window is free at once, also what is past of it. --rest ends a reservation that
-/// has begun, and keeps its past. Of several reservations each one is released, whatever happens to the others. The exit
+/// A reservation that is released is over: what it has booked is free at once, its past included. --rest ends a reservation
+/// that has begun, and keeps its past. Of several reservations each one is released, whatever happens to the others. The exit
 /// code is then the worst of all; from bad to worse: 6 (no such reservation), 3, 2, 4, 5.
 #[derive(Debug, Clone, Args)]
 pub struct ReleaseArgs {
     /// The ids of the reservations, or of their requests
-    #[arg(required = true)]
+    #[arg(required_unless_present = "series")]
     id: Vec<String>,
+    /// Release all reservations of this series that have not ended
+    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "rest"])]
+    series: Option<String>,
     /// Give back what is left of a reservation that has begun: it ends about 30 s from now, the time that a change may
     /// take; its past stays booked and counted
     #[arg(long)]
@@ -52,8 +54,16 @@ pub async fn run(args: &ReleaseArgs) -> Result<Answer, Failure> {
         let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
         return Ok(Answer { text, exit });
     }
+    let ids = match &args.series {
+        Some(series) => {
+            let members = series::members(&mut client, series).await?;
+            let left = members.into_iter().filter(|one| !series::has_ended(one));
+            left.map(|one| one.request_id).collect()
+        }
+        None => args.id.clone(),
+    };
     let mut all = ReleaseReport::default();
-    for id in &args.id {
+    for id in &ids {
         all.add(id, args.release(&mut client, id).await);
     }
     all.answer(args.json)
@@ -109,15 +119,16 @@ impl ReleaseReport {
             }
             Err(failure) => (failure.message.replace('\n', "; "), failure.exit),
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.lines, "{id}: {line}");
+        self.lines += &text::outcome_line(&format!("{id}:"), &line);
         self.exits.push(exit);
     }
 
     fn answer(self, json: bool) -> Result<Answer, Failure> {
         let exit = Exit::worst(self.exits);
         if !json {
-            return Ok(Answer { text: self.lines, exit });
+            let nothing = "nothing is left to release\n";
+            let text = if self.lines.is_empty() { nothing.to_owned() } else { self.lines };
+            return Ok(Answer { text, exit });
         }
         text::note(self.lines.trim_end());
         let reservations = self.reservations;

@@ -120,6 +120,10 @@ fn yaml(request: &v1::CoAllocationRequest) -> String {
     if request.manual_provision() {
         out += "# Nobody is let in at the equipment before `coalloc provision`.\nmanual_provision: true\n";
     }
+    if !request.series.is_empty() {
+        let series = quoted(&request.series);
+        let _ = writeln!(out, "# The series to which the reservation belongs.\nseries: {series}");
+    }
     if request.user.is_empty() {
         out += "# `user: NAME` says for whom it is; `--user NAME` replaces it.\n";
     } else {

@@ -9,10 +9,13 @@ use coalloc_proto::v1;
 use uuid::Uuid;
 
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::recurrence::Recurrence;
 use crate::kit::request::{ParsedRequest, RequestArgs};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
+use crate::kit::when::own_zone;
 use crate::user::plan;
+use crate::user::series::{SeriesFlags, SeriesRequest};
 use crate::user::wording::reservation::describe;
 
 /// Reserve a request
@@ -24,7 +27,8 @@ use crate::user::wording::reservation::describe;
 pub struct ReserveArgs {
     #[command(flatten)]
     request: RequestArgs,
-    /// The id of this request [default: a random UUID]
+    /// The id of this request; with --repeat the name of the series, whose requests are ID-1 to ID-N [default: a random
+    /// UUID]
     #[arg(long, value_name = "REQUEST_ID")]
     id: Option<String>,
     /// Reserve exactly this plan, as `coalloc plan` showed it for the same request: its digest, or at least
@@ -35,8 +39,10 @@ pub struct ReserveArgs {
     #[arg(long, conflicts_with_all = ["plan", "json"])]
     choose: bool,
     #[command(flatten)]
+    series: SeriesFlags,
+    #[command(flatten)]
     grc: GrcArgs,
-    /// Print the Reservation as JSON
+    /// Print the Reservation as JSON; of a series a ListResponse
     #[arg(long)]
     json: bool,
 }
@@ -61,10 +67,13 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         },
         plan => plan.clone().unwrap_or_default(),
     };
+    if let Some(recurrence) = args.series.repeat {
+        return reserve_series(args, &asked, recurrence, &request_id).await;
+    }
     let mut client = args.grc.connect().await?;
     // Printed before the call, so that the user can ask about the request even if this process dies.
     text::note(&format!("request id: {request_id}"));
-    let manual = asked.request.manual_provision();
+    let needs = rpc::needs_of(&asked.request);
     let request = v1::ReserveRequest {
         request_id: request_id.clone(),
         request: Some(asked.request.clone()),
@@ -72,7 +81,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         options: Some(v1::PlanOptions { alternatives: Some(true), ..asked.options.clone() }),
         plan_digest: digest,
     };
-    let response = client.reserve(rpc::with_needs(request, manual)).await.map_err(|status| {
+    let response = client.reserve(rpc::with_needs(request, needs)).await.map_err(|status| {
         asked.failure(&status, rpc::failure_of_change(&status, &what_to_do(&request_id)))
     })?;
     let v1::ReserveResponse { reservation, fresh_plans } = response.into_inner();
@@ -83,6 +92,27 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         describe(&reservation) + &instead(fresh_plans, &asked)
     };
     Ok(Answer { text, exit: exit(&reservation) })
+}
+
+/// Reserves the request again and again.
+async fn reserve_series(
+    args: &ReserveArgs,
+    first: &ParsedRequest,
+    recurrence: Recurrence,
+    series: &str,
+) -> Result<Answer, Failure> {
+    let mut client = args.grc.connect().await?;
+    if args.id.is_none() {
+        // Printed before the calls, so that the same command can go on even if this process dies.
+        text::note(&format!("series: {series}"));
+    }
+    let terms = &args.request.terms;
+    let begins = terms.after.as_ref().or(terms.earliest_start.as_ref());
+    let zone = begins.and_then(|when| when.zone().cloned()).unwrap_or_else(own_zone);
+    let of_file = args.request.request.is_some();
+    let has_latest = of_file || terms.latest_start.is_some() || terms.before.is_some();
+    let all = SeriesRequest { series, first, recurrence, zone, has_latest, flags: &args.series };
+    all.reserve(&mut client, args.json).await
 }
 
 /// The digest of the plan that a person chooses; or the text that ends the command, because there is no plan or none is

@@ -67,6 +67,11 @@ impl CurrentBooking {
         &self.user
     }
 
+    /// The series to which it belongs; empty: none.
+    fn series(&self) -> &str {
+        self.request.as_ref().map_or("", |request| &request.series)
+    }
+
     fn of(reservation: &Reservation) -> Self {
         let candidate = reservation.candidate.as_ref();
         Self {
@@ -253,6 +258,7 @@ impl GrcService {
     ) -> Result<v1::Reservation, Status> {
         let standing = self.standing(&wire.id).await?;
         let ticket = ticket(&wire, &standing)?;
+        check_series(&wire, &standing).map_err(|error| status::invalid(&error))?;
         let (id, change) = (ticket.reservation.clone(), ticket.change.clone());
         let mut planner = ChangePlanner { service: self, wire: &wire, id: &id, off: None };
         let end = converse(self.conversation(), ticket, &mut planner).await?;
@@ -472,6 +478,7 @@ impl JobPlanner for ChangePlanner<'_> {
         let outcome = outcome.map(|all| all.into_iter().map(provisioned).collect());
         let request = wire.request.clone().map(|request| v1::CoAllocationRequest {
             manual_provision: asked.or(manual_provision.then_some(true)),
+            series: current.series().to_owned(),
             ..request
         });
         let notes = view::notes(&unreachable, request.as_ref(), Some(&options));
@@ -524,6 +531,20 @@ fn ticket(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<ChangeT
         change: change.map_err(|error| status::invalid(&error))?,
         content: admission::digest(&same),
     })
+}
+
+/// Checks that a change leaves the reservation in its series.
+fn check_series(wire: &v1::ModifyRequest, standing: &CurrentBooking) -> Result<(), InvalidField> {
+    let (asked, own) =
+        (wire.request.as_ref().map_or("", |request| &request.series), standing.series());
+    if asked.is_empty() || asked == own {
+        return Ok(());
+    }
+    let allowed = match own {
+        "" => "none: the reservation belongs to no series, and stays so".to_owned(),
+        own => format!("{own}, to which the reservation belongs"),
+    };
+    Err(InvalidField::new("request.series", InvalidField::quoted(asked), allowed))
 }
 
 /// The window and the plan of a current booking.
@@ -612,6 +633,31 @@ mod tests {
         let new = version(&asked, old, &plan, &stays, from(old, at(0))).unwrap();
         assert_eq!(new.request.sites[0].pinned_to, None, "its site has lost a server");
         assert_eq!(new.request.sites[1].pinned_to.as_deref(), Some("N1"));
+    }
+
+    #[test]
+    fn a_change_leaves_the_reservation_in_its_series() {
+        let of = |series: &str| v1::CoAllocationRequest { series: series.to_owned(), ..asked(500) };
+        let current = |series: &str| CurrentBooking {
+            id: ReservationId::composed("grc-t-1"),
+            user: UserName::composed("alice"),
+            transaction: None,
+            segments: BTreeMap::new(),
+            plan: None,
+            request: Some(of(series)),
+            options: v1::PlanOptions::default(),
+            manual_provision: false,
+        };
+        let check = |asked: &str, own: &str| {
+            let wire = v1::ModifyRequest { request: Some(of(asked)), ..Default::default() };
+            check_series(&wire, &current(own))
+        };
+        for (asked, own) in [("", ""), ("", "lab"), ("lab", "lab")] {
+            assert_eq!(check(asked, own), Ok(()), "{asked} of {own}");
+        }
+        let error = check("other", "lab").unwrap_err();
+        assert!(error.to_string().contains("allowed: lab, to which"), "{error}");
+        assert!(check("lab", "").is_err());
     }
 
     #[test]

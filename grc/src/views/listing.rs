@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::{BootTime, InvalidField, Now, limits};
+use coalloc_net::convert::check_series;
 use coalloc_net::{machine, status};
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{Coordinator, Reservation};
@@ -26,6 +27,8 @@ struct ListFilter {
     own: bool,
     /// Only reservations in these states; empty: in any state.
     states: BTreeSet<i32>,
+    /// Only reservations of this series; empty: of any, and of none.
+    series: String,
     size: usize,
 }
 
@@ -34,10 +37,11 @@ impl ListFilter {
         let size = wire.page_size.unwrap_or(limits::PAGE_DEFAULT);
         let size = check_range("page_size", size, 1..=limits::PAGE_MAX, "entries")? as usize;
         let states = wire.states.iter().copied().collect();
-        Ok(Self { user: wire.user.clone(), own, states, size })
+        check_series(&wire.series)?;
+        Ok(Self { user: wire.user.clone(), own, states, series: wire.series.clone(), size })
     }
 
-    /// May the reservation be shown? If its state depends on the time, that is decided when its texts are read.
+    /// May the reservation be shown? Its series, and its state if it depends on the time, are known when its texts are read.
     fn may_show(&self, one: &Reservation) -> bool {
         !(self.own && one.parent_transaction.is_some())
             && (self.user.is_empty() || one.ticket.user.as_str() == self.user)
@@ -46,7 +50,9 @@ impl ListFilter {
     }
 
     fn shows(&self, one: &v1::Reservation) -> bool {
-        self.states.is_empty() || self.states.contains(&one.state)
+        let series = one.request.as_ref().map_or("", |request| request.series.as_str());
+        (self.states.is_empty() || self.states.contains(&one.state))
+            && (self.series.is_empty() || series == self.series)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use coalloc_common::id::check_name;
 use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{
@@ -47,6 +48,7 @@ pub fn request_from_wire(
         let allowed = format!("at most {} links", limits::REQUEST_LINKS_MAX);
         return Err(InvalidField::new("links", wire.links.len(), allowed));
     }
+    check_series(&wire.series)?;
     // Sites and times first: the names must be unique before links refer to them.
     let mut request = CoAllocation { sites, links: Vec::new(), timing: timing(wire, soonest)? };
     request.check()?;
@@ -57,6 +59,14 @@ pub fn request_from_wire(
     set_windows(&mut request, wire)?;
     request.check()?;
     Ok(request)
+}
+
+/// Checks the spelling of a series; empty means none.
+///
+/// # Errors
+/// When it is neither empty nor a name.
+pub fn check_series(text: &str) -> Result<(), InvalidField> {
+    if text.is_empty() { Ok(()) } else { check_name("series", text) }
 }
 
 /// Reads the windows of the parts of a request that is correct without them.

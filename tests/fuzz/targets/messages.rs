@@ -108,6 +108,7 @@ pub(crate) fn request() -> v1::CoAllocationRequest {
         latest_start: Some(stamp(7_200)),
         duration: Some(long(3_600)),
         manual_provision: Some(true),
+        series: "lab".to_owned(),
     }
 }
 

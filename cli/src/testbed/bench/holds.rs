@@ -128,6 +128,7 @@ async fn plan_again_and_again(mut client: rpc::Coordinator) -> tonic::Status {
         duration: Some(span_to_wire(Span::from_secs(3_600))),
         user: String::new(),
         manual_provision: None,
+        series: String::new(),
     };
     let solver = Some("mip".to_owned());
     let frames = Some(limits::FRAMES_DEFAULT);

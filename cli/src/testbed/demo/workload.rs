@@ -78,6 +78,7 @@ fn on_the_wire(arrival: &drawn::Arrival, workload: &Workload, day: Time) -> Arri
         duration: Some(span_to_wire(timing.duration)),
         user: USERS[arrival.user].to_owned(),
         manual_provision: None,
+        series: String::new(),
     };
     Arrival { at: arrival.at, kind: arrival.kind, cpus: arrival.cpus, request }
 }

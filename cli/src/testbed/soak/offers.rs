@@ -90,6 +90,7 @@ impl OfferedResources {
             duration: Some(span_to_wire(Span::from_secs(minutes * 60))),
             user: USERS[pick(random, 0, 1) as usize].to_owned(),
             manual_provision: None,
+            series: String::new(),
         }
     }
 
