@@ -33,7 +33,7 @@ use kit::exit::{Answer, Exit, Failure};
 use kit::{arguments, text};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, config, give_up, health, init, ledger, modify, picture, plan, provision,
+    allocate, certs, config, give_up, health, init, ledger, list, modify, picture, plan, provision,
     quota, release, repair, request, reservations, reserve, serve, servers, task, topology, up,
     watch, workflow,
 };
@@ -63,7 +63,7 @@ enum Command {
     Request(request::RequestFileArgs),
     Servers(servers::ServersArgs),
     Allocate(allocate::AllocateArgs),
-    List(reservations::ListArgs),
+    List(list::ListArgs),
     Show(reservations::ShowArgs),
     Modify(modify::ModifyArgs),
     Provision(provision::ProvisionArgs),
@@ -159,7 +159,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Reserve(args) => reserve::run(args).await,
             Command::Servers(args) => servers::run(args).await,
             Command::Allocate(args) => allocate::run(args).await,
-            Command::List(args) => reservations::list(args).await,
+            Command::List(args) => list::run(args).await,
             Command::Show(args) => reservations::show(args).await,
             Command::Modify(args) => modify::run(args).await,
             Command::Provision(args) => provision::provision(args).await,
@@ -275,5 +275,7 @@ mod tests {
         assert!(parse("coalloc plan --request r --frames 0").is_err());
         assert!(parse("coalloc demo --requests 0").is_err());
         assert!(parse("coalloc list --state confirmed --state failed").is_ok());
+        assert!(parse("coalloc list --since -2h --limit 3 -o wide").is_ok());
+        assert!(parse("coalloc list --watch --json").is_err());
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`series`], [`modify`], [`provision`] (and
-//!   deprovision), [`reservations`] (list, show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
+//!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
@@ -20,6 +20,7 @@ pub mod give_up;
 pub mod health;
 pub mod init;
 pub mod ledger;
+pub mod list;
 pub mod modify;
 pub mod offline;
 pub mod picture;

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use coalloc_sim::experiment::Results;
 use coalloc_sim::experiment::measures::parts;
 
+use crate::kit::output::csv_field;
+
 /// The results as lines of `axis,..,metric,x,seeds,mean,ci95`.
 ///
 /// x is empty unless the metric is a curve. ci95 (half the width of the confidence interval) is empty
@@ -12,12 +14,12 @@ use coalloc_sim::experiment::measures::parts;
 #[must_use]
 pub fn csv(results: &Results) -> String {
     let axes = results.points.first().map(|point| &point.labels[..]).unwrap_or_default();
-    let mut text: String = axes.iter().map(|(axis, _)| format!("{},", field(axis))).collect();
+    let mut text: String = axes.iter().map(|(axis, _)| format!("{},", csv_field(axis))).collect();
     text += "metric,x,seeds,mean,ci95\n";
     let names = results.names();
     for (index, point) in results.points.iter().enumerate() {
         let place: String =
-            point.labels.iter().map(|(_, label)| format!("{},", field(label))).collect();
+            point.labels.iter().map(|(_, label)| format!("{},", csv_field(label))).collect();
         for name in &names {
             let xs = results.curve(index, name);
             let own = [(name.clone(), None)];
@@ -30,7 +32,7 @@ pub fn csv(results: &Results) -> String {
                 let _ = writeln!(
                     text,
                     "{place}{},{x},{},{},{within}",
-                    field(parts(&full).0),
+                    csv_field(parts(&full).0),
                     summary.count,
                     summary.mean
                 );
@@ -38,12 +40,4 @@ pub fn csv(results: &Results) -> String {
         }
     }
     text
-}
-
-/// A field, in quotes if it needs them.
-fn field(text: &str) -> String {
-    match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }

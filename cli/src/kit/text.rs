@@ -12,13 +12,15 @@ use coalloc_common::{Amount, BitsPerSecond, Cpus, ResourceKind, Span, Time, Valu
 use coalloc_net::convert::{span_from_wire, time_from_wire, window_from_wire};
 use coalloc_proto::{Duration, Timestamp, v1};
 use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use serde::Serialize;
 
 use crate::kit::exit::Failure;
 
 /// Columns of a page when there is no terminal.
 const WIDTH_DEFAULT: u16 = 100;
+/// Columns that a cell which is cut has at least, so that its head fits.
+const CUT_CELL_MIN: u16 = 6;
 
 /// The message as canonical JSON, for programs.
 ///
@@ -121,6 +123,36 @@ pub fn align_right(table: &mut TextTable, columns: &[usize]) {
 #[must_use]
 pub fn finish(table: &TextTable) -> String {
     table.0.trim_fmt() + "\n"
+}
+
+/// The table's text with one line for each row: where a row does not fit the page, its last cell is cut with `…`. If the
+/// other cells leave no space for it, the last column is left out.
+#[must_use]
+pub fn finish_in_lines(mut table: TextTable) -> String {
+    let widths = table.0.column_max_content_widths();
+    let last = widths.len().saturating_sub(1);
+    let page = table.0.width().unwrap_or(WIDTH_DEFAULT);
+    let others = widths.iter().take(last).fold(0, |sum: u16, width| sum.saturating_add(width + 2));
+    for column in table.0.column_iter_mut().take(last) {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    if let Some(column) = table.0.column_mut(last) {
+        column.set_padding((0, 0));
+        if others.saturating_add(CUT_CELL_MIN) > page {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
+    for row in table.0.row_iter_mut() {
+        row.max_height(1);
+    }
+    finish(&table)
+}
+
+/// The table's text with one line for each row, however wide.
+#[must_use]
+pub fn finish_wide(mut table: TextTable) -> String {
+    table.0.set_content_arrangement(ContentArrangement::Disabled);
+    finish(&table)
 }
 
 /// An instant of a message: `2026-11-21T10:00:00Z`; `-` if it is unset or not an instant.
@@ -343,6 +375,25 @@ mod tests {
         let text = json(&["\u{202e}\n"]).unwrap();
         assert!(text.contains("\\u202e\\n"), "{text}");
         assert_eq!(json_line(&["\u{9b}"]).unwrap(), "[\"\\u009b\"]");
+    }
+
+    #[test]
+    fn a_row_is_one_line_of_which_the_last_cell_is_cut() {
+        let rows = || {
+            let mut rows = table(&["id", "what"]);
+            rows.0.set_width(20);
+            rows.add_row(["a long id", "what was refused and why"]);
+            rows.add_row(["b", "short"]);
+            rows
+        };
+        assert_eq!(
+            finish_in_lines(rows()),
+            "id         what\na long id  what was…\nb          short\n"
+        );
+        assert!(finish_wide(rows()).contains("a long id  what was refused and why\n"));
+        let mut narrow = rows();
+        narrow.0.set_width(16);
+        assert_eq!(finish_in_lines(narrow), "id\na long id\nb\n");
     }
 
     #[test]

@@ -106,6 +106,34 @@ pub fn local_window(start: Time, length: Span, zone: &TimeZone) -> String {
     format!("{from} to {to}")
 }
 
+/// An instant that has passed, as a user writes it: `-2h` for two hours ago, `today 9:00`, `2026-11-21T10:00:00Z`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastInstant(pub Time);
+
+impl PastInstant {
+    fn read(text: &str, now: Time, zone: &TimeZone) -> Result<Self, String> {
+        let time = match text.trim().strip_prefix('-') {
+            Some(length) => now.saturating_sub(span(length)?),
+            None => {
+                let read = InstantArg::read(text, now, zone);
+                read.map_err(|problem| format!("{problem}, or -2h for two hours ago"))?.time(now)
+            }
+        };
+        match time > now {
+            true => Err(format!("{time} has not passed; allowed: an instant before now, or -2h")),
+            false => Ok(Self(time)),
+        }
+    }
+}
+
+impl FromStr for PastInstant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text, coalloc_net::clock::now().wall, &own_zone())
+    }
+}
+
 /// A length of time as a user writes it: `1h`, `30m`, `1h30`; more than zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Length(pub Span);
@@ -206,6 +234,23 @@ mod tests {
             TimeZone::get("America/New_York").ok()
         );
         assert_eq!(read("now+2h").unwrap().zone(), None);
+    }
+
+    #[test]
+    fn the_past_is_so_long_ago_or_an_instant_before_now() {
+        let zone = TimeZone::get("Europe/Berlin").unwrap();
+        let past = |text: &str| PastInstant::read(text, NOW, &zone).map(|at| at.0.to_string());
+        assert_eq!(past("-2h").unwrap(), "2026-11-21T04:53:45.250000Z");
+        assert_eq!(past("today 7:00").unwrap(), "2026-11-21T06:00:00Z");
+        assert_eq!(past("2026-11-21T06:00:00Z").unwrap(), "2026-11-21T06:00:00Z");
+        for (text, part) in [
+            ("tomorrow 9:00", "has not passed"),
+            ("2h", "-2h for two"),
+            ("-soon", "allowed: a length"),
+        ] {
+            let said = past(text).unwrap_err();
+            assert!(said.contains(part) && said.contains("allowed: "), "{text}: {said}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! no event is missed or shown twice, no matter which side restarted. On a terminal, a line at the bottom
 //! counts down to the end of the first hold. [`follow`] has the loop, [`show`] the lines.
 
-mod follow;
+pub(super) mod follow;
 mod show;
 
 use clap::Args;

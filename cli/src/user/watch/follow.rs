@@ -17,16 +17,16 @@ use crate::kit::rpc;
 use crate::kit::text;
 
 /// Backoff before the first attempt to resume a broken connection; it doubles with each attempt.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
+pub(in crate::user) const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// Upper bound of the backoff.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(in crate::user) const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often the line that counts down is drawn.
 const TICK: Duration = Duration::from_secs(1);
 /// Timeout for the call that the line that counts down needs.
 const TICK_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The daemon to watch.
-pub(super) enum Source {
+pub(in crate::user) enum Source {
     Grc { client: rpc::Coordinator, id: String, user: String },
     Rm { client: ResourceManagerClient<Channel>, units: Units },
 }
@@ -50,14 +50,14 @@ pub(super) struct WatchLimits {
 }
 
 /// An item of a stream.
-pub(super) enum Item {
+pub(in crate::user) enum Item {
     Reservation(Box<v1::ReservationEvent>),
     Booking(Box<v1::BookingEvent>),
     Progress(String),
 }
 
 /// An open stream.
-enum Open {
+pub(in crate::user) enum Open {
     Grc(Streaming<v1::WatchResponse>),
     Rm(Streaming<v1::WatchBookingsResponse>),
 }
@@ -81,7 +81,7 @@ impl Source {
         Ok(Self::Rm { client, units: Units::of(&described.into_inner()) })
     }
 
-    async fn open(&mut self, token: &str) -> Result<Open, Status> {
+    pub(in crate::user) async fn open(&mut self, token: &str) -> Result<Open, Status> {
         let resume_token = token.to_owned();
         match self {
             Self::Grc { client, id, user } => {
@@ -107,7 +107,7 @@ impl Source {
 }
 
 impl Open {
-    async fn next(&mut self) -> Result<Item, Status> {
+    pub(in crate::user) async fn next(&mut self) -> Result<Item, Status> {
         let closed = || Status::unavailable("the stream was closed");
         loop {
             let item = match self {
@@ -318,7 +318,7 @@ const fn reached(until: WatchGoal, state: v1::ReservationState) -> Option<Exit> 
 }
 
 /// Would the same call get the same answer again?
-fn is_final(status: &Status) -> bool {
+pub(in crate::user) fn is_final(status: &Status) -> bool {
     matches!(
         status.code(),
         Code::InvalidArgument

@@ -19,7 +19,7 @@ const STATE_WIDTH: usize = 11;
 
 /// The units of a resource manager's amounts.
 #[derive(Debug, Default)]
-pub(super) struct Units {
+pub(in crate::user) struct Units {
     paths: BTreeSet<String>,
 }
 
