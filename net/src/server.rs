@@ -159,6 +159,10 @@ async fn serve_at<L: Listener>(
     for service in services.iter().chain([&""]) {
         health.set_service_status(*service, status).await;
     }
+    // The service manager that has started this daemon starts what needs it now. Without one, nobody is told.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager was not told that this daemon is ready");
+    }
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(coalloc_proto::DESCRIPTORS)

@@ -4,9 +4,11 @@
 //! Only the ports differ: other tests of this machine may have those of the page.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::page::{self, PageCommand};
 use crate::root;
@@ -129,6 +131,18 @@ fn in_the_foreground_ctrl_c_stops_all_daemons_and_a_wrong_file_starts_none() {
     let base = port.to_string();
     let init = ["init", "one", "--site", "tokyo=16", "--port-base", base.as_str()];
     assert!(coalloc(&init).output().unwrap().status.success());
+    let socket = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut serve = coalloc(&["serve", "crm", "--config", "one/crm-tokyo.yaml"]);
+    let serve = serve.env("NOTIFY_SOCKET", &socket).stderr(Stdio::null()).spawn().unwrap();
+    let serve = Foreground(serve);
+    let mut told = [0; 64];
+    let length =
+        manager.recv(&mut told).expect("a daemon tells the service manager that it serves");
+    assert_eq!(String::from_utf8_lossy(&told[..length]).trim(), "READY=1");
+    TcpStream::connect(("127.0.0.1", port + 1)).expect("it serves");
+    drop(serve);
     let mut up = coalloc(&["up", "one"]);
     let up = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let Foreground(up) = &mut Foreground(up);

@@ -29,6 +29,9 @@ pub struct ListArgs {
     /// Only reservations of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
+    /// Only reservations of this series
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
     /// Only reservations in this state; may be given several times
     #[arg(long)]
     state: Vec<StateArg>,
@@ -102,6 +105,8 @@ const NOT_ENDED: [v1::ReservationState; 7] = [
 struct ListQuery {
     /// Empty: all users that the caller may see.
     user: String,
+    /// Empty: those of all series and of none.
+    series: String,
     /// Empty: all states.
     states: Vec<v1::ReservationState>,
     since: Option<Time>,
@@ -116,6 +121,7 @@ impl ListQuery {
         let states: Vec<_> = args.state.iter().map(|state| (*state).into()).collect();
         Self {
             user: args.user.clone().unwrap_or_default(),
+            series: args.series.clone().unwrap_or_default(),
             states: if hides_ended { NOT_ENDED.to_vec() } else { states },
             since: args.since.map(|since| since.0),
             limit: args.limit.map(|limit| limit as usize),
@@ -127,13 +133,18 @@ impl ListQuery {
     fn selects(&self, one: &v1::Reservation) -> bool {
         let is_of_state = self.states.is_empty() || self.states.contains(&one.state());
         let made = || text::time(one.created.as_ref());
-        is_of_state && self.since.is_none_or(|since| made().is_some_and(|made| made >= since))
+        let series = || one.request.as_ref().map_or("", |request| request.series.as_str());
+        let is_of_series = self.series.is_empty() || self.series == series();
+        is_of_state
+            && is_of_series
+            && self.since.is_none_or(|since| made().is_some_and(|made| made >= since))
     }
 
     /// Every reservation that is selected, in the order in which they were made; the limit is not applied.
     async fn read(&self, client: &mut Coordinator) -> Result<Vec<v1::Reservation>, Failure> {
         let request = v1::ListRequest {
             user: self.user.clone(),
+            series: self.series.clone(),
             states: self.states.iter().map(|state| (*state).into()).collect(),
             ..Default::default()
         };

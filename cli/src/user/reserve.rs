@@ -60,6 +60,7 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     let mut asked = args.request.load(coalloc_net::clock::now().wall)?;
     let request_id = args.id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
     asked.blame("plan_digest", "--plan");
+    asked.blame("request_id", "--id");
     let digest = match &args.plan {
         _ if args.choose => match chosen(args, &asked).await? {
             Ok(digest) => digest,

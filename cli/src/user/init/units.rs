@@ -71,7 +71,8 @@ fn service(daemon: &PlannedDaemon, target: &str, program: &Path, place: &Path) -
          PartOf={target}\n\
          \n\
          [Service]\n\
-         Type=exec\n\
+         # It says when it serves.\n\
+         Type=notify\n\
          ExecStart={program} serve {kind} --config {config}\n\
          # The certificates and the ledger belong to this user.\n\
          User={user}\n\
