@@ -29,6 +29,7 @@ mod inner;
 mod inventory;
 mod living_workflows;
 mod logged_jobs;
+mod looking;
 mod middle;
 mod modify;
 mod options;

@@ -75,7 +75,7 @@ async fn what_a_resource_manager_says_and_why_an_operator_acts_stay_data() {
         federation.log("grc").contains("another ledger than before")
     })
     .await;
-    let list = printed(&federation, &["list", "--all"]);
+    let list = printed(&federation, &["list", "--all", "-o", "wide"]);
     assert_eq!(list.lines().filter(|line| line.contains("FORGED")).count(), 1, "{list}");
     assert!(list.contains("x\\nFORGED") && list.contains("<script>"), "{list}");
     let show = printed(&federation, &["show", "refused"]);

@@ -142,6 +142,10 @@ pub fn finish_in_lines(mut table: TextTable) -> String {
             column.set_constraint(ColumnConstraint::Hidden);
         }
     }
+    if let Some(mut header) = table.0.header().cloned() {
+        header.max_height(1);
+        table.0.set_header(header);
+    }
     for row in table.0.row_iter_mut() {
         row.max_height(1);
     }

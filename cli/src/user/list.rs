@@ -161,7 +161,8 @@ impl ListQuery {
 
     /// The last line of a list: how many there are, and how to see what is not there.
     fn count(&self, all: &[v1::Reservation]) -> String {
-        let mut line = match (self.newest(all).len(), all.len()) {
+        let listed = self.newest(all).len();
+        let mut line = match (listed, all.len()) {
             (_, 0) => "no reservations".to_owned(),
             (listed, all) if listed < all => {
                 let listed = text::count(listed, "reservation");
@@ -170,7 +171,9 @@ impl ListQuery {
             (_, all) => text::count(all, "reservation"),
         };
         if self.hides_ended {
-            line += ", without those that have ended (--all)";
+            // With both hints the line would be longer than a page is wide.
+            let between = if listed < all.len() { ",\n" } else { ", " };
+            line = line + between + "without those that have ended (--all)";
         }
         line
     }

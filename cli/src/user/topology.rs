@@ -130,7 +130,7 @@ fn others(sites: &[OwnedResource<'_, v1::Site>]) -> String {
             table.add_row([&thing.name, &amount, &value, *manager]);
         }
     }
-    text::finish(&table) + "\n"
+    text::finish_in_lines(table) + "\n"
 }
 
 fn inventory(
@@ -145,57 +145,60 @@ fn inventory(
         let value = thing.unit_value.unwrap_or(1).to_string();
         table.add_row([&thing.name, &thing.cpus.to_string(), &value, *domain, *manager]);
     }
-    out += &text::finish(&table);
+    out += &text::finish_in_lines(table);
     let total = coalloc_common::Cpus(cpus);
     let _ = writeln!(out, "{}, {total}\n", text::count(sites.len(), "site"));
     out += &others(sites);
-    let header = [
-        "path",
-        "from",
-        "to",
-        "rate",
-        "points/Gbit/s",
-        "latency",
-        "directions",
-        "resource manager",
-    ];
+    let header = ["path", "from", "to", "rate", "points", "latency", "resource manager"];
     let mut table = text::table(&header);
     text::align_right(&mut table, &[3, 4, 5]);
     for OwnedResource { manager, thing, .. } in paths {
-        let duplex = if thing.full_duplex { "each" } else { "shared" };
+        // Otherwise both directions share the rate.
+        let each = if thing.full_duplex { " each way" } else { "" };
         let latency = thing.latency.as_ref().map_or_else(|| "0 s".into(), |l| text::span(Some(l)));
-        let rate = text::rate(thing.capacity_bps);
+        let rate = text::rate(thing.capacity_bps) + each;
         let value = thing.unit_value.unwrap_or(1).to_string();
-        table.add_row([&thing.name, &thing.a, &thing.b, &rate, &value, &latency, duplex, *manager]);
+        table.add_row([&thing.name, &thing.a, &thing.b, &rate, &value, &latency, *manager]);
     }
-    out += &text::finish(&table);
-    let _ = writeln!(out, "{}", text::count(paths.len(), "path"));
+    out += &text::finish_in_lines(table);
+    let _ = writeln!(out, "{}; points are for 1 Gbit/s", text::count(paths.len(), "path"));
     out
 }
 
+/// A line for each resource manager, then what is wrong with those where something is.
 fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
     let mut table = text::table(&["resource manager", "address", "books ahead", "status"]);
-    let mut reachable = 0;
+    let mut problems = String::new();
     for manager in managers {
         let horizon = manager.description.as_ref().and_then(|d| d.horizon.as_ref());
-        let status = if manager.reachable {
-            reachable += 1;
-            let denies = if manager.denies { ", but DOES NOT ACCEPT this coordinator" } else { "" };
-            let differ = match manager.differences {
-                0 => String::new(),
-                count => {
-                    let count = text::count(count as usize, "difference");
-                    format!("; {count}, see coalloc repair")
-                }
-            };
-            format!("reachable{denies}{differ}")
-        } else {
-            format!("UNREACHABLE: {}", manager.problem)
-        };
-        table.add_row([&manager.name, &manager.address, &text::span(horizon), &status]);
+        let status = if manager.reachable { "reachable" } else { "UNREACHABLE" };
+        table.add_row([&manager.name, &manager.address, &text::span(horizon), status]);
+        if let Some(problem) = problem(manager) {
+            let lines = text::wrap(&text::line(&problem), usize::from(text::width()) - 2);
+            let _ = writeln!(problems, "{}", lines.join("\n  "));
+        }
     }
+    let reachable = managers.iter().filter(|manager| manager.reachable).count();
     let total = text::count(managers.len(), "resource manager");
-    format!("{}{total}, {reachable} reachable\n", text::finish(&table))
+    format!("{}{total}, {reachable} reachable\n{problems}", text::finish_in_lines(table))
+}
+
+/// What is wrong with a resource manager.
+fn problem(manager: &v1::ResourceManagerStatus) -> Option<String> {
+    let name = &manager.name;
+    if !manager.reachable {
+        return Some(format!("{name}: UNREACHABLE: {}", manager.problem));
+    }
+    let denies = if manager.denies { ", but DOES NOT ACCEPT this coordinator" } else { "" };
+    let differ = match manager.differences {
+        0 => String::new(),
+        count => {
+            let count = text::count(count as usize, "difference");
+            format!("; {count}, see coalloc repair")
+        }
+    };
+    let is_wrong = manager.denies || manager.differences > 0;
+    is_wrong.then(|| format!("{name}: reachable{denies}{differ}"))
 }
 
 #[cfg(test)]
@@ -223,5 +226,39 @@ mod tests {
         assert!(all.contains("no resource manager accepts grc-2: it can plan"), "{all}");
         response.resource_managers.clear();
         assert_eq!(denied_by_all(&response), None);
+    }
+
+    #[test]
+    fn a_topology_has_one_line_for_each_thing() {
+        let path = v1::Path {
+            name: "tokyo-osaka".into(),
+            a: "tokyo".into(),
+            b: "osaka".into(),
+            capacity_bps: 10_000_000_000,
+            ..Default::default()
+        };
+        let site = v1::Site { name: "tokyo".into(), cpus: 16, ..Default::default() };
+        let description = v1::DescribeResponse {
+            domain: "grid".into(),
+            sites: vec![site],
+            paths: vec![path],
+            ..Default::default()
+        };
+        let manager = v1::ResourceManagerStatus {
+            name: "nrm-network".into(),
+            address: "127.0.0.1:7003".into(),
+            problem: "does not answer ".repeat(20),
+            description: Some(description),
+            ..Default::default()
+        };
+        let response = v1::DescribeFederationResponse {
+            coordinator: "grc".into(),
+            resource_managers: vec![manager],
+            ..Default::default()
+        };
+        let text = describe(&response);
+        let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+        assert_eq!((lines("tokyo-osaka"), lines("127.0.0.1:7003")), (1, 1), "{text}");
+        assert!(text.contains("nrm-network: UNREACHABLE: does not answer"), "{text}");
     }
 }
