@@ -33,9 +33,9 @@ use kit::exit::{Answer, Exit, Failure};
 use kit::{arguments, text};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, certs, config, give_up, health, init, ledger, list, modify, picture, plan, provision,
-    quota, release, repair, request, reservations, reserve, serve, servers, task, topology, up,
-    watch, workflow,
+    allocate, bookings, certs, config, give_up, health, init, ledger, list, modify, picture, plan,
+    provision, quota, release, repair, request, reservations, reserve, serve, servers, task,
+    topology, up, usage, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -75,6 +75,8 @@ enum Command {
     GiveUp(give_up::GiveUpArgs),
     Watch(watch::WatchArgs),
     Topology(topology::TopologyArgs),
+    Usage(usage::UsageArgs),
+    Bookings(bookings::BookingsArgs),
     Health(health::HealthArgs),
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
@@ -170,6 +172,8 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::GiveUp(args) => give_up::run(args).await,
             Command::Watch(args) => watch::run(args).await,
             Command::Topology(args) => topology::run(args).await,
+            Command::Usage(args) => usage::run(args).await,
+            Command::Bookings(args) => bookings::run(args).await,
             Command::Up(args) => up::run(args).await,
             Command::Health(_)
             | Command::Relay(_)

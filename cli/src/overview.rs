@@ -39,6 +39,7 @@ const GROUPS: [CommandGroup; 3] = [
             "workflow",
             "picture",
             "topology",
+            "usage",
         ],
     },
     CommandGroup {
@@ -52,6 +53,8 @@ const GROUPS: [CommandGroup; 3] = [
             "certs",
             "health",
             "topology",
+            "usage",
+            "bookings",
             "quota",
             "repair",
             "give-up",

@@ -5,7 +5,8 @@
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`series`], [`modify`], [`provision`] (and
 //!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
-//! * Operation: [`serve`], [`topology`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
+//! * What is there: [`topology`], [`usage`] and [`bookings`].
+//! * Operation: [`serve`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
 //!
@@ -13,6 +14,7 @@
 //! neither (`experiments`).
 
 pub mod allocate;
+pub mod bookings;
 pub mod certs;
 pub mod config;
 pub mod daemons;
@@ -38,6 +40,7 @@ pub mod servers;
 pub mod task;
 pub mod topology;
 pub mod up;
+pub mod usage;
 pub mod watch;
 pub mod wording;
 pub mod workflow;

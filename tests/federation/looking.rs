@@ -53,3 +53,30 @@ async fn reservations_are_listed_by_the_users_own_ids() {
     let (_, wide) = coalloc(&federation, "list -o wide --limit 1");
     assert!(wide.contains(&json.reservations[1].id), "{wide}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_booked_is_drawn_and_listed_and_who_is_down_is_named() {
+    let mut federation = Federation::start().await;
+    federation.reserve_confirmed("one", pair(1, 1, 3_600, 3_600)).await;
+    let usage = page(&federation, "usage --ascii --site A --path A-B --for 6h");
+    assert!(usage.starts_with("Everything that is held and booked:\n"), "{usage}");
+    let rows = ["A   |", "A-B |"].map(|row| usage.lines().filter(|l| l.starts_with(row)).count());
+    assert_eq!(rows, [1, 1], "{usage}");
+    assert!(usage.contains(" %\n") && !usage.contains("\nB "), "{usage}");
+    let (code, text) = coalloc(&federation, "usage --rm crm-C");
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("allowed: crm-A, crm-B and nrm"), "{text}");
+
+    let bookings = page(&federation, "bookings");
+    assert!(bookings.contains("A 1 CPU") && bookings.contains("3 bookings, 0 holds"), "{bookings}");
+    let (_, csv) = coalloc(&federation, "bookings -o csv --rm nrm");
+    assert!(csv.contains(",nrm,grc,UserA,booked,A-B,1000000,bit/s,"), "{csv}");
+
+    federation.kill("crm-B");
+    let usage = page(&federation, "usage");
+    assert!(usage.contains("did not answer: crm-B: "), "{usage}");
+    let bookings = page(&federation, "bookings");
+    assert!(bookings.contains("did not answer: crm-B: "), "{bookings}");
+    let topology = page(&federation, "topology");
+    assert_eq!(topology.lines().filter(|line| line.starts_with("A-B ")).count(), 1, "{topology}");
+}

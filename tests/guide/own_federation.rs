@@ -81,9 +81,13 @@ fn an_own_federation_has_a_reservation_after_at_most_twelve_commands() {
         .unwrap();
     let shown = crate::shown(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}");
-    for expected in
-        ["3 resource managers, 3 reachable", ": confirmed", "1 reservation, without", ": ok\n"]
-    {
+    for expected in [
+        "3 resource managers, 3 reachable",
+        ": confirmed",
+        "1 reservation, without",
+        "Your reservations",
+        ": ok\n",
+    ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
     let next = shown.split_once("Next:\n").expect("init says what to type next").1;

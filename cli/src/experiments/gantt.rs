@@ -17,7 +17,7 @@ use super::drawing::{Anchor, COLOURS, Drawing, ticks};
 use super::font::widest;
 use super::{png, svg, whole};
 use crate::kit::exit::{Answer, Failure};
-use crate::kit::gantt::{ASCII, BLOCKS, Row, draw};
+use crate::kit::gantt::{ASCII, BLOCKS, Row, draw_day};
 use crate::kit::text;
 
 /// Draw the timetable of sites and links from the trace of a run
@@ -210,7 +210,7 @@ fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
     };
     let rows: Vec<Row> = lanes.iter().map(row).collect();
     let ink = if ascii { ASCII } else { BLOCKS };
-    let mut out = draw(place(from), &rows, usize::from(text::width()), ink);
+    let mut out = draw_day(place(from), &rows, usize::from(text::width()), ink);
     if !is_day {
         let hour = Span::from_us(length / 24);
         out += &format!(

@@ -1,8 +1,11 @@
-//! A Gantt chart in text: one row per resource, one column per stretch of the day, one block per fill level.
+//! A Gantt chart in text: one row per resource, one column per stretch of time, one block per fill level.
 
 use std::fmt::Write as _;
 
 use coalloc_common::{Amount, Span, Time, Window};
+use jiff::tz::TimeZone;
+
+use crate::kit::zone::ZoneClock;
 
 /// The bookings of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,27 +31,78 @@ pub const BLOCKS: Ink = Ink { fills: " ▁▂▃▄▅▆▇█", too_much: '!' 
 /// For terminals that have only ASCII.
 pub const ASCII: Ink = Ink { fills: " .:-=+*#%@", too_much: '!' };
 
-/// Lengths that a column may stand for, in minutes: divisors of a day.
-const COLUMN_MINUTES: [i64; 8] = [5, 10, 15, 20, 30, 60, 120, 240];
+const DAY: i64 = 86_400;
+/// Lengths that a column may stand for, in seconds.
+const COLUMNS: [i64; 18] = [
+    10,
+    30,
+    60,
+    300,
+    600,
+    900,
+    1_200,
+    1_800,
+    3_600,
+    2 * 3_600,
+    4 * 3_600,
+    12 * 3_600,
+    DAY,
+    2 * DAY,
+    7 * DAY,
+    14 * DAY,
+    28 * DAY,
+    56 * DAY,
+];
+/// Lengths from one mark of the head line to the next, in seconds.
+const MARKS: [i64; 18] = [
+    60,
+    300,
+    600,
+    1_800,
+    3_600,
+    2 * 3_600,
+    3 * 3_600,
+    4 * 3_600,
+    6 * 3_600,
+    12 * 3_600,
+    DAY,
+    2 * DAY,
+    4 * DAY,
+    7 * DAY,
+    14 * DAY,
+    28 * DAY,
+    56 * DAY,
+    112 * DAY,
+];
 /// Minimum number of columns between two marks of the head line.
 const MARK_GAP: i64 = 6;
 /// Width of the text after the chart: ` 100 %`.
 const PEAK_WIDTH: usize = 6;
 
-/// Draws rows over the day from `start`, within `width` columns. Rows without bookings are left out.
+/// As [`draw`], for the day from `start`, in UTC.
 #[must_use]
-pub fn draw(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
+pub fn draw_day(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
+    let day = Window::starting(start, Span::from_secs(DAY));
+    let clock = ZoneClock::new(TimeZone::UTC, start);
+    day.map_or_else(String::new, |day| draw(day, rows, width, ink, &clock))
+}
+
+/// Draws rows over a window, within `width` columns, with times by this clock. Rows without bookings are left out. The
+/// last column may end after the window.
+#[must_use]
+pub fn draw(window: Window, rows: &[Row], width: usize, ink: Ink, clock: &ZoneClock) -> String {
     let rows: Vec<&Row> = rows.iter().filter(|row| !row.taken.is_empty()).collect();
     if rows.is_empty() {
         return String::new();
     }
     let label = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-    let minutes = column_minutes(width.saturating_sub(label + 3 + PEAK_WIDTH));
-    let column = Span::from_secs(minutes * 60);
-    let mut out = format!("{:label$}  {}\n", "", head(start, minutes));
+    let length = (window.length().as_us() / 1_000_000).max(1);
+    let seconds = column_seconds(length, width.saturating_sub(label + 3 + PEAK_WIDTH));
+    let (start, column) = (window.start(), Span::from_secs(seconds));
+    let mut out = format!("{:label$}  {}\n", "", head(start, length, seconds, clock));
     for row in &rows {
-        let fills: Vec<u64> =
-            (0..24 * 60 / minutes).map(|at| row.fill(start, column, at)).collect();
+        let columns = 0..columns(length, seconds);
+        let fills: Vec<u64> = columns.map(|at| row.fill(start, column, at)).collect();
         let bar: String = fills.iter().map(|fill| ink.of(*fill, row.capacity)).collect();
         let percent = u128::from(fills.iter().copied().max().unwrap_or(0)) * 100
             / u128::from(row.capacity.max(1));
@@ -58,32 +112,35 @@ pub fn draw(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
     let samples: Vec<String> = ink.fills.chars().skip(1).map(String::from).collect();
     let _ = writeln!(
         out,
-        "{:label$}  a column is {}, filled to the most that is booked in it: {}\n\
-         {:label$}  right: the most of the day; resources without a booking are left out",
-        "",
-        Span::from_secs(minutes * 60),
-        samples.concat(),
-        ""
+        "a column is {column}, filled to the most that is booked in it: {}\n\
+         right: the most in any column; resources without a booking are left out",
+        samples.concat()
     );
     out
 }
 
-/// The shortest column length with which a day fits into the width.
-fn column_minutes(width: usize) -> i64 {
-    let fits = |minutes: &i64| (24 * 60 / minutes) as usize <= width;
-    COLUMN_MINUTES.into_iter().find(fits).unwrap_or(COLUMN_MINUTES[COLUMN_MINUTES.len() - 1])
+/// How many columns a length of time has.
+const fn columns(length: i64, seconds: i64) -> i64 {
+    (length + seconds - 1) / seconds
 }
 
-/// The head line, `08:00 ... 11:00 ...`, with each mark above the column that begins at that time.
-fn head(start: Time, minutes: i64) -> String {
-    let hours = [1, 2, 3, 4, 6, 12].into_iter().find(|hours| hours * 60 / minutes >= MARK_GAP);
-    let step = hours.unwrap_or(24) * 60;
+/// The shortest column length with which this length of time fits into the width.
+fn column_seconds(length: i64, width: usize) -> i64 {
+    let fits = |seconds: &i64| columns(length, *seconds) as usize <= width;
+    COLUMNS.into_iter().find(fits).unwrap_or(COLUMNS[COLUMNS.len() - 1])
+}
+
+/// The head line, `08:00 ... 11:00 ...`, with each mark above the column that begins at that time. Longer than a day, the
+/// marks are days.
+fn head(start: Time, length: i64, seconds: i64, clock: &ZoneClock) -> String {
+    let least = if length > DAY { DAY } else { 0 };
+    let is_wide = |step: &i64| *step >= least && step % seconds == 0 && step / seconds >= MARK_GAP;
+    let step = MARKS.into_iter().find(is_wide).unwrap_or(length.max(seconds));
     let mut line = String::new();
-    for mark in (0..24 * 60).step_by(step as usize) {
-        let time = start.saturating_add(Span::from_secs(mark * 60)).to_string();
-        // The time of day in `2026-11-22T08:00:00Z`.
-        let clock = time.get(11..16).unwrap_or_default();
-        let _ = write!(line, "{clock:width$}", width = (step / minutes) as usize);
+    for mark in (0..length).step_by(step as usize) {
+        let time = start.saturating_add(Span::from_secs(mark));
+        let mark = if length > DAY { clock.day(time) } else { clock.time_of_day(time) };
+        let _ = write!(line, "{mark:width$}", width = (step / seconds) as usize);
     }
     line.trim_end().to_owned()
 }
@@ -124,10 +181,10 @@ impl Ink {
 mod tests {
     use super::*;
 
-    const DAY: Time = Time::from_us(1_795_334_400_000_000); // 2026-11-22T08:00:00Z
+    const START: Time = Time::from_us(1_795_334_400_000_000); // 2026-11-22T08:00:00Z
 
     fn hours(from: i64, to: i64, amount: u64) -> (Window, Amount) {
-        let at = |hours: i64| DAY.saturating_add(Span::from_secs(hours * 3_600));
+        let at = |hours: i64| START.saturating_add(Span::from_secs(hours * 3_600));
         (Window::new(at(from), at(to)).unwrap(), Amount(amount))
     }
 
@@ -146,21 +203,39 @@ mod tests {
        08:00 14:00 20:00 02:00
 N0    |▄█▄                    ▁| 100 %
 N0-N1 |      ▂▂!!▂▂            | 120 %
-       a column is 1 h, filled to the most that is booked in it: ▁▂▃▄▅▆▇█
-       right: the most of the day; resources without a booking are left out
+a column is 1 h, filled to the most that is booked in it: ▁▂▃▄▅▆▇█
+right: the most in any column; resources without a booking are left out
 ";
-        assert_eq!(draw(DAY, &rows(), 40, BLOCKS), expected);
+        assert_eq!(draw_day(START, &rows(), 40, BLOCKS), expected);
     }
 
     #[test]
     fn a_wider_page_has_finer_columns_and_ascii_will_do() {
-        let text = draw(DAY, &rows()[..1], 70, ASCII);
+        let text = draw_day(START, &rows()[..1], 70, ASCII);
         let bar = text.lines().nth(1).unwrap();
         assert_eq!(bar, "N0 |++@@++                                        ::| 100 %");
         for width in 0..300 {
-            let text = draw(DAY, &rows(), width, BLOCKS);
+            let text = draw_day(START, &rows(), width, BLOCKS);
             let longest = text.lines().take(3).map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width.max(20), "{longest} of {width}");
         }
+    }
+
+    #[test]
+    fn any_length_is_drawn_within_the_page_and_more_than_a_day_is_marked_by_days() {
+        let clock = ZoneClock::new(TimeZone::UTC, START);
+        for minutes in [1, 10, 90, 24 * 60, 3 * 24 * 60, 30 * 24 * 60, 366 * 24 * 60] {
+            let window = Window::starting(START, Span::from_secs(minutes * 60)).unwrap();
+            let text = draw(window, &rows(), 80, BLOCKS, &clock);
+            let longest = text.lines().map(|line| line.chars().count()).max();
+            assert!(longest <= Some(80), "{minutes} min: {longest:?}\n{text}");
+        }
+        let days = Window::starting(START, Span::from_secs(3 * 86_400)).unwrap();
+        let text = draw(days, &rows(), 80, BLOCKS, &clock);
+        assert!(text.starts_with("       11-22 "), "{text}");
+        assert!(text.contains(" 11-23 ") && text.contains(" 11-24"), "{text}");
+        let hour = Window::starting(START, Span::from_secs(3_600)).unwrap();
+        let text = draw(hour, &rows()[..1], 80, ASCII, &clock);
+        assert!(text.contains("08:00 08:10 08:20") || text.contains("08:00     08:10"), "{text}");
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use coalloc_net::client::Dialer;
-use coalloc_net::convert::{declared_servers, site_resources};
+use coalloc_net::convert::declared_servers;
 use coalloc_proto::v1;
 use tonic::Status;
 
+use crate::kit;
 use crate::kit::rpc::{self, Coordinator, ResourceManager, Workflows};
 
 /// What one resource manager answered over its public API.
@@ -55,7 +56,14 @@ impl Testimony {
         let all = v1::ListBookingsRequest { include_ended: true, ..Default::default() };
         let all = rpc::all_bookings(client, all).await?;
         let (bookings, ended) = all.into_iter().partition(is_live);
-        let (capacities, ends) = resources(&described);
+        let resources = kit::resources::described(&described).into_iter();
+        let (mut capacities, mut ends) = (BTreeMap::new(), BTreeMap::new());
+        for resource in resources {
+            if let Some(both) = resource.ends {
+                ends.insert(resource.name.clone(), both);
+            }
+            capacities.insert(resource.name, resource.capacity);
+        }
         let servers = servers(&described);
         let testimony = Self { name: described.name, capacities, ends, servers, bookings, ended };
         Ok((testimony, described.coordinators_below))
@@ -116,21 +124,4 @@ fn servers(described: &v1::DescribeResponse) -> BTreeMap<String, BTreeMap<String
         Some((site.name.clone(), servers.collect()))
     };
     described.sites.iter().filter_map(of_site).collect()
-}
-
-/// The capacity of each resource, and the two ends of each resource that is a path.
-fn resources(
-    described: &v1::DescribeResponse,
-) -> (BTreeMap<String, u64>, BTreeMap<String, [String; 2]>) {
-    let (mut capacities, mut ends) = (BTreeMap::new(), BTreeMap::new());
-    capacities.extend(described.sites.iter().flat_map(site_resources));
-    for path in &described.paths {
-        let suffixes: &[&str] = if path.full_duplex { &[":ab", ":ba"] } else { &[""] };
-        for suffix in suffixes {
-            let name = format!("{}{suffix}", path.name);
-            capacities.insert(name.clone(), path.capacity_bps);
-            ends.insert(name, [path.a.clone(), path.b.clone()]);
-        }
-    }
-    (capacities, ends)
 }

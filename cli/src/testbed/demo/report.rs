@@ -59,7 +59,7 @@ impl Report {
         let _ = writeln!(out, "{requests} of seed {}, for {day}\n", self.seed);
         out += &self.table();
         out += &self.refusals();
-        let chart = gantt::draw(self.day, &self.rows(), text::width().into(), ink);
+        let chart = gantt::draw_day(self.day, &self.rows(), text::width().into(), ink);
         if !chart.is_empty() {
             let _ = writeln!(out, "\nBooked, as the resource managers say:\n\n{chart}");
         }

@@ -206,7 +206,7 @@ impl Report {
             ]);
         }
         let mut out = text::finish(&table);
-        let chart = gantt::draw(self.day, &self.rows(), text::width().into(), ink);
+        let chart = gantt::draw_day(self.day, &self.rows(), text::width().into(), ink);
         out += &format!("\nHeld, as the resource managers say:\n\n{chart}");
         if let Some((picked, answer)) = &self.picked {
             let why = answer.refusal.as_ref().map_or_else(|| "reserved".to_owned(), text::refusal);

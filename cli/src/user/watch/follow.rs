@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use super::show::{EventPrinter, Units};
+use super::show::EventPrinter;
 use crate::kit::exit::{Exit, Failure};
+use crate::kit::resources::{self, DescribedResource};
 use crate::kit::rpc;
 use crate::kit::text;
 
@@ -28,7 +29,7 @@ const TICK_PATIENCE: Duration = Duration::from_millis(500);
 /// The daemon to watch.
 pub(in crate::user) enum Source {
     Grc { client: rpc::Coordinator, id: String, user: String },
-    Rm { client: ResourceManagerClient<Channel>, units: Units },
+    Rm { client: ResourceManagerClient<Channel>, resources: Vec<DescribedResource> },
 }
 
 /// What to wait for.
@@ -78,7 +79,7 @@ impl Source {
             let message = format!("no resource manager at {address}: {}", status.message());
             Failure::new(Exit::CallFailed, message)
         })?;
-        Ok(Self::Rm { client, units: Units::of(&described.into_inner()) })
+        Ok(Self::Rm { client, resources: resources::described(&described.into_inner()) })
     }
 
     pub(in crate::user) async fn open(&mut self, token: &str) -> Result<Open, Status> {
@@ -253,8 +254,8 @@ impl Following {
                 (event.resume_token.clone(), self.shown.reservation(&event)?, exit)
             }
             Item::Booking(event) => {
-                let Source::Rm { units, .. } = &self.source else { return Ok(None) };
-                (event.resume_token.clone(), self.shown.booking(&event, units)?, None)
+                let Source::Rm { resources, .. } = &self.source else { return Ok(None) };
+                (event.resume_token.clone(), self.shown.booking(&event, resources)?, None)
             }
         };
         self.token = token;

@@ -11,31 +11,12 @@ use coalloc_proto::{Duration, Timestamp, v1};
 use jiff::tz::TimeZone;
 
 use crate::kit::exit::Failure;
+use crate::kit::resources::{DescribedResource, taken};
 use crate::kit::text;
 use crate::user::wording::data_plane;
 
 /// Number of characters of the longest word for a state.
 const STATE_WIDTH: usize = 11;
-
-/// The units of a resource manager's amounts.
-#[derive(Debug, Default)]
-pub(in crate::user) struct Units {
-    paths: BTreeSet<String>,
-}
-
-impl Units {
-    pub(super) fn of(described: &v1::DescribeResponse) -> Self {
-        Self { paths: described.paths.iter().map(|path| path.name.clone()).collect() }
-    }
-
-    fn show(&self, segment: &v1::Segment) -> String {
-        let resource = &segment.resource;
-        if self.paths.contains(resource) {
-            return format!("{resource} {}", text::rate(segment.amount));
-        }
-        format!("{resource} {}", text::count(segment.amount as usize, "CPU"))
-    }
-}
 
 /// The line at the bottom of a terminal, which is overwritten again and again.
 ///
@@ -123,7 +104,7 @@ impl EventPrinter {
     pub(super) fn booking(
         &mut self,
         event: &v1::BookingEvent,
-        units: &Units,
+        resources: &[DescribedResource],
     ) -> Result<bool, Failure> {
         let booking = event.booking.clone().unwrap_or_default();
         if let Some(equipment) = event.data_plane.as_ref().filter(|_| !self.json) {
@@ -135,7 +116,7 @@ impl EventPrinter {
         let line = if self.json {
             text::json_line(event)?
         } else {
-            line_of_booking(event, &booking, units, &self.zone)
+            line_of_booking(event, &booking, resources, &self.zone)
         };
         self.print(&line)
     }
@@ -245,13 +226,13 @@ fn reservation(event: &v1::ReservationEvent, zone: &TimeZone) -> String {
 fn line_of_booking(
     event: &v1::BookingEvent,
     booking: &v1::Booking,
-    units: &Units,
+    resources: &[DescribedResource],
     zone: &TimeZone,
 ) -> String {
     let state = booking.state().as_str_name().trim_start_matches("BOOKING_STATE_").to_lowercase();
     let (time, id) = (moment(event.time.as_ref(), zone), &booking.transaction);
     let user = if booking.user.is_empty() { "-" } else { &booking.user };
-    let segments: Vec<String> = booking.segments.iter().map(|one| units.show(one)).collect();
+    let segments: Vec<String> = booking.segments.iter().map(|one| taken(one, resources)).collect();
     let window = match booking.segments.first() {
         Some(first) => format!(" {}", text::window(first.window.as_ref())),
         None => "nothing was held".to_owned(),
@@ -279,6 +260,7 @@ fn until(words: &str, since: Option<&Timestamp>, left: Option<&Duration>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kit::resources::described;
 
     const NOON: i64 = 1_795_262_400;
 
@@ -324,7 +306,10 @@ mod tests {
             window: Some(window),
             ..Default::default()
         };
-        let units = Units { paths: ["A-B".to_owned()].into() };
+        let path = v1::Path { name: "A-B".into(), ..Default::default() };
+        let site = v1::Site { name: "A".into(), cpus: 8, ..Default::default() };
+        let answer =
+            v1::DescribeResponse { sites: vec![site], paths: vec![path], ..Default::default() };
         let booking = v1::Booking {
             transaction: "grc-1a2b-7/1".into(),
             state: v1::BookingState::Expired.into(),
@@ -333,7 +318,7 @@ mod tests {
         };
         let event =
             v1::BookingEvent { time: at(NOON), cause: "expiry".into(), ..Default::default() };
-        let line = line_of_booking(&event, &booking, &units, &TimeZone::UTC);
+        let line = line_of_booking(&event, &booking, &described(&answer), &TimeZone::UTC);
         assert!(line.contains("expired   A-B 600 Mbit/s, A 4 CPUs "), "{line}");
         assert!(line.ends_with(", by expiry"), "{line}");
     }
