@@ -33,9 +33,9 @@ use kit::exit::{Answer, Exit, Failure};
 use kit::{arguments, text};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, bookings, certs, config, give_up, health, init, ledger, list, modify, picture, plan,
-    provision, quota, release, repair, request, reservations, reserve, serve, servers, task,
-    topology, up, usage, watch, workflow,
+    allocate, bookings, certs, config, find_window, give_up, health, init, ledger, list, modify,
+    picture, plan, provision, quota, release, repair, request, reservations, reserve, serve,
+    servers, task, topology, up, usage, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -56,6 +56,7 @@ enum Command {
     Sim(experiments::SimArgs),
     Trace(experiments::swf::TraceArgs),
     Plan(plan::PlanArgs),
+    FindWindow(find_window::FindWindowArgs),
     Picture(picture::PictureArgs),
     Task(task::submit::TaskArgs),
     Workflow(workflow::WorkflowArgs),
@@ -155,6 +156,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Compare(args) => compare::run(args).await,
             Command::Sim(args) => experiments::run(args).await,
             Command::Plan(args) => plan::run(args).await,
+            Command::FindWindow(args) => find_window::run(args).await,
             Command::Picture(args) => picture::run(args).await,
             Command::Task(args) => task::submit::run(args).await,
             Command::Workflow(args) => workflow::run(args).await,

@@ -40,6 +40,7 @@ const GROUPS: [CommandGroup; 3] = [
             "picture",
             "topology",
             "usage",
+            "find-window",
         ],
     },
     CommandGroup {

@@ -1,7 +1,7 @@
 //! The commands of users and operators, one module each. They work with a federation that already exists:
 //! with its daemons, with its federation file, or with the ledger of one node.
 //!
-//! * Plans: [`plan`], [`picture`], and [`offline`] for both without any daemon.
+//! * Plans: [`plan`], [`find_window`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`series`], [`modify`], [`provision`] (and
 //!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
@@ -18,6 +18,7 @@ pub mod bookings;
 pub mod certs;
 pub mod config;
 pub mod daemons;
+pub mod find_window;
 pub mod give_up;
 pub mod health;
 pub mod init;

@@ -80,3 +80,17 @@ async fn what_is_booked_is_drawn_and_listed_and_who_is_down_is_named() {
     let topology = page(&federation, "topology");
     assert_eq!(topology.lines().filter(|line| line.starts_with("A-B ")).count(), 1, "{topology}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_starts_that_fit_are_found_and_nothing_is_reserved() {
+    let federation = Federation::start().await;
+    federation.reserve_confirmed("first", pair(8, 1, 3_600, 3_600)).await;
+    let found = page(&federation, "find-window --site a=95@A --for 1h --step 10min --user UserA");
+    assert!(found.contains("what does not fit:\n") && found.contains("at A"), "{found}");
+    assert!(found.contains("tried 145 starts: every 10 min"), "{found}");
+    assert!(found.contains("--site a=95@A") && found.contains("--earliest-start "), "{found}");
+    let (code, text) = coalloc(&federation, "find-window --site a=999 --for 1h --step 2h");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("0 of them fit; nothing is reserved"), "{text}");
+    assert!(page(&federation, "list").contains("1 reservation,"));
+}
