@@ -274,6 +274,10 @@ impl ParsedRequest {
         if parts.manual_provision {
             self.request.manual_provision = Some(true);
         }
+        if let Some(series) = &parts.series {
+            self.request.series.clone_from(series);
+            self.blame("series", "--series");
+        }
         let request = &mut self.request;
         let was = time(request.earliest_start.as_ref());
         let flag = if terms.after.is_some() { "--after" } else { "--earliest-start" };
@@ -453,6 +457,7 @@ duration: 60s
             ("--site a=1 --site a=2 --for 1h", "--site a=2: name: "),
             ("--site a=1 --site b=1 --link a-b=0G --for 1h", "--link a-b=0G: bandwidth_bps: 0"),
             ("--site a=1 --for 500d", "--for: "),
+            ("--site a=1 --for 1h --series _x", "--series: "),
             ("--site a=1 --for 1h --latest-start 1970-01-01T00:00:00Z", "--latest-start: "),
         ];
         for (line, start) in cases {

@@ -36,6 +36,9 @@ pub struct RequestFlags {
     /// Reserve, but let nobody in at the equipment before `coalloc provision`
     #[arg(long)]
     pub manual_provision: bool,
+    /// The series to which the reservation belongs: reservations that share this name are changed and released together
+    #[arg(long, value_name = "NAME")]
+    pub series: Option<String>,
 }
 
 /// `NAME=CPUS[,KIND=AMOUNT..][@PLACE]`.

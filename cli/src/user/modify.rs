@@ -108,7 +108,11 @@ async fn run_series(
     series: &str,
 ) -> Result<Answer, Failure> {
     let (mut out, mut exits) = (String::new(), Vec::new());
-    for one in series::members(client, series).await?.iter().filter(|one| !series::has_ended(one)) {
+    for one in series::members(client, series, args.user.as_deref())
+        .await?
+        .iter()
+        .filter(|one| !series::has_ended(one))
+    {
         let id = &one.request_id;
         let start =
             one.plan.as_ref().and_then(|plan| text::time(plan.window.as_ref()?.start.as_ref()));

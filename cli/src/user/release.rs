@@ -56,7 +56,7 @@ pub async fn run(args: &ReleaseArgs) -> Result<Answer, Failure> {
     }
     let ids = match &args.series {
         Some(series) => {
-            let members = series::members(&mut client, series).await?;
+            let members = series::members(&mut client, series, args.user.as_deref()).await?;
             let left = members.into_iter().filter(|one| !series::has_ended(one));
             left.map(|one| one.request_id).collect()
         }

@@ -3,6 +3,7 @@
 //! Each occurrence is a request of its own, `<series>-1` to `<series>-N`, so the same command again is the same requests. The
 //! coordinator keeps the name of the series with each reservation, and does not know what a series is otherwise.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::Args;
@@ -25,7 +26,7 @@ pub struct SeriesFlags {
     /// or after a length like 36h. Each occurrence begins when the request may begin earliest, unless a latest start is
     /// given. All are reserved, or none is kept
     #[arg(long, value_name = "daily|weekly|LENGTH", requires = "count", help_heading = "Series",
-          conflicts_with_all = ["plan", "choose"])]
+          conflicts_with_all = ["plan", "choose", "series"])]
     pub repeat: Option<Recurrence>,
     /// How many times, the first included
     #[arg(long, value_name = "N", requires = "repeat", help_heading = "Series",
@@ -225,19 +226,39 @@ async fn release_again(client: &mut Coordinator, made: &mut [Occurrence]) {
 /// The reservations of a series, in the order in which they were made.
 ///
 /// # Errors
-/// When the coordinator cannot be asked, or has no reservation of this series.
+/// When the coordinator cannot be asked, has no reservation of this series, or several users have one of this name, which
+/// only an operator sees.
 pub async fn members(
     client: &mut Coordinator,
     series: &str,
+    user: Option<&str>,
 ) -> Result<Vec<v1::Reservation>, Failure> {
-    let request = v1::ListRequest { series: series.to_owned(), ..v1::ListRequest::default() };
+    let request = v1::ListRequest {
+        series: series.to_owned(),
+        user: user.unwrap_or_default().to_owned(),
+        ..v1::ListRequest::default()
+    };
     let all = rpc::all_reservations(client, request).await;
     let all = all.map_err(|status| rpc::failure(&status))?;
     if all.is_empty() {
         let text = format!("there is no series {series:?}: no reservation belongs to it");
         return Err(Failure::new(Exit::NotFound, text));
     }
+    check_one_user(series, &all)?;
     Ok(all)
+}
+
+/// Checks that the reservations of a series are of one user, because a series is one user's own.
+fn check_one_user(series: &str, all: &[v1::Reservation]) -> Result<(), Failure> {
+    let users: BTreeSet<&String> = all.iter().map(|one| &one.user).collect();
+    if users.len() < 2 {
+        return Ok(());
+    }
+    let users: Vec<String> = users.into_iter().cloned().collect();
+    Err(Failure::bad_input(format!(
+        "--series {series}: {} have a series of this name; allowed: that of one of them, with --user NAME",
+        text::enumerate(&users)
+    )))
 }
 
 /// Has the reservation ended, whatever way?
@@ -278,6 +299,15 @@ mod tests {
         let zone = TimeZone::get("Europe/Berlin").unwrap();
         let (series, recurrence) = ("lab", Recurrence::Weekly);
         SeriesRequest { series, first, recurrence, zone, has_latest: true, flags }
+    }
+
+    #[test]
+    fn of_two_users_with_a_series_of_one_name_one_must_be_named() {
+        let of = |user: &str| v1::Reservation { user: user.to_owned(), ..Default::default() };
+        assert_eq!(check_one_user("lab", &[of("ann"), of("ann")]), Ok(()));
+        let failure = check_one_user("lab", &[of("bob"), of("ann"), of("bob")]).unwrap_err();
+        assert_eq!(failure.exit, Exit::BadInput);
+        assert!(failure.message.contains("ann and bob have a series"), "{failure}");
     }
 
     #[test]
