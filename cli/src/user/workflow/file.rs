@@ -1,7 +1,5 @@
 //! A workflow file that was read, and what flags replaced in it.
 
-use std::path::Path;
-
 use coalloc_common::{InvalidField, Time};
 use coalloc_net::convert::{
     ParsedWorkflow, ParsedWorkflowOptions, time_to_wire, workflow_from_wire, workflow_options,
