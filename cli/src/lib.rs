@@ -253,7 +253,14 @@ fn not_understood(error: &clap::Error) -> ExitCode {
 
 /// Whoever wants answers as JSON gets errors as JSON.
 fn wants_json() -> bool {
-    std::env::args_os().any(|argument| argument == "--json")
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let is_one = |argument: &std::ffi::OsString| {
+        ["--json", "-ojson", "--output=json"].iter().any(|flag| argument == flag)
+    };
+    let is_pair = |pair: &[std::ffi::OsString]| {
+        (pair[0] == "-o" || pair[0] == "--output") && pair[1] == "json"
+    };
+    arguments.iter().any(is_one) || arguments.windows(2).any(is_pair)
 }
 
 /// Returns `error: ` and the message, with all further lines of the message indented.

@@ -74,9 +74,19 @@ async fn of_a_series_that_does_not_fit_nothing_is_kept_unless_some_will_do() {
 
     let told = run(&federation, &daily(4, "--id lab"), 3);
     assert_eq!(told.matches("released again").count(), 2, "{told}");
-    assert!(told.contains("4 to 4: not tried\nnothing is reserved"), "{told}");
+    assert!(told.contains("4 to 4: not tried\nthis command has reserved nothing"), "{told}");
     let is_left = |one: &v1::Reservation| one.state() == State::Confirmed;
     assert_eq!(members(&federation, "lab").await.iter().filter(|one| is_left(one)).count(), 0);
+
+    // What an earlier command has reserved stays when a longer series does not fit, or another rule is asked for.
+    run(&federation, &daily(2, "--id early"), 0);
+    let told = run(&federation, &daily(4, "--id early"), 3);
+    assert!(told.contains("2 of 4 are reserved") && !told.contains("released again"), "{told}");
+    let other = daily(2, "--id early").replace("--repeat daily", "--repeat 36h");
+    let told = run(&federation, &other, 3);
+    assert!(!told.contains("released again"), "{told}");
+    assert_eq!(members(&federation, "early").await.iter().filter(|one| is_left(one)).count(), 2);
+    run(&federation, "release --series early", 0);
 
     let told = run(&federation, &daily(4, "--id some --those-that-fit"), 0);
     assert!(told.contains("3 of 4 are reserved"), "{told}");

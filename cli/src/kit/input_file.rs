@@ -99,7 +99,8 @@ fn explained(path: &Path, wanted: FileKind, error: FileError) -> Failure {
                 wanted.name()
             ))
         }
-        FileError::Mistake { .. } => {
+        // A pipe cannot be read again.
+        FileError::Mistake { .. } if std::fs::metadata(path).is_ok_and(|file| file.is_file()) => {
             let found = FileKind::ALL.into_iter().find(|kind| *kind != wanted && kind.is_of(path));
             found.map_or_else(
                 || error.into(),

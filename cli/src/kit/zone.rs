@@ -88,10 +88,13 @@ impl ZoneClock {
         self.show(time, "%Y-%m-%d %H:%M:%S")
     }
 
-    /// A window to the minute: `11-28 14:00-15:00`, or `11-28 23:00 to 11-29 01:00`.
+    /// A window to the minute: `11-28 14:00-15:00`, or `11-28 23:00 to 11-29 01:00`; in full if it is within one minute.
     #[must_use]
     pub fn window(&self, window: Window) -> String {
         let (start, end) = (self.minute(window.start()), self.minute(window.end()));
+        if start == end {
+            return self.exact_window(window);
+        }
         match (start.rsplit_once(' '), end.rsplit_once(' ')) {
             (Some((one, _)), Some((other, time))) if one == other => format!("{start}-{time}"),
             _ => format!("{start} to {end}"),

@@ -204,7 +204,7 @@ impl BookingsArgs {
 }
 
 /// Why there is nothing to list.
-fn nothing_told(answers: &[ManagerAnswer]) -> Failure {
+pub(super) fn nothing_told(answers: &[ManagerAnswer]) -> Failure {
     if answers.iter().all(ManagerAnswer::is_denied) {
         let text = "resource managers tell what they have booked to operators and auditors only; \
                     `coalloc usage` and `coalloc list` show your own";

@@ -13,7 +13,7 @@ use coalloc_net::convert::time_to_wire;
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::request::{ParsedRequest, RequestArgs};
+use crate::kit::request::{ParsedRequest, RequestArgs, SearchArgs, flags};
 use crate::kit::rpc::{self, Coordinator, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::{Length, next_full};
@@ -140,13 +140,13 @@ impl StartRange {
     fn over(first: Time, latest: Time, step: Option<Span>) -> Result<Self, Failure> {
         let range = latest.since(first).as_us();
         let step = step.unwrap_or_else(|| {
-            let least = Span::from_us(range.div_ceil_of(STARTS - 1));
-            let minutes = least.as_us().div_ceil_of(MINUTE.as_us()).saturating_mul(MINUTE.as_us());
+            let least = Span::from_us(div_ceil(range, STARTS - 1));
+            let minutes = div_ceil(least.as_us(), MINUTE.as_us()).saturating_mul(MINUTE.as_us());
             STEP.max(Span::from_us(minutes))
         });
         let count = range / step.as_us().max(1) + 1;
         if count > STARTS_MAX {
-            let least = Span::from_secs(range.div_ceil_of(1_000_000 * (STARTS_MAX - 1)));
+            let least = Span::from_secs(div_ceil(range, 1_000_000 * (STARTS_MAX - 1)));
             return Err(Failure::bad_input(format!(
                 "--step: {step} makes {count} starts; allowed: at most {STARTS_MAX}, so {least} and more"
             )));
@@ -207,14 +207,9 @@ impl StartRange {
 }
 
 /// Division that rounds up, for amounts that are not negative.
-trait DivCeil {
-    fn div_ceil_of(self, by: i64) -> i64;
-}
-
-impl DivCeil for i64 {
-    fn div_ceil_of(self, by: i64) -> i64 {
-        self / by + i64::from(self % by > 0)
-    }
+/// The quotient, rounded up; both are positive.
+fn div_ceil(of: i64, by: i64) -> i64 {
+    of / by + i64::from(of % by > 0)
 }
 
 fn start_of(plan: &v1::Plan) -> Option<Time> {
@@ -323,9 +318,12 @@ impl FindWindowArgs {
         if let Some(user) = &terms.user {
             add("--user", user);
         }
-        if let Some(paths) = search.max_paths {
-            add("--max-paths", &paths.to_string());
+        if let Some(series) = &parts.series {
+            add("--series", series);
         }
+        // There is one start now, and one plan is reserved.
+        let search = SearchArgs { frames: None, plans: None, ..search.clone() };
+        words.extend(Some(flags(&search.options())).filter(|flags| !flags.is_empty()));
         if parts.manual_provision {
             words.push("--manual-provision".to_owned());
         }

@@ -19,6 +19,7 @@ use crate::kit::text;
 use crate::kit::when::PastInstant;
 use crate::kit::zone::ZoneArgs;
 use table::ReservationTable;
+use tonic::Status;
 
 /// List the reservations, in the order they were made
 ///
@@ -141,15 +142,14 @@ impl ListQuery {
     }
 
     /// Every reservation that is selected, in the order in which they were made; the limit is not applied.
-    async fn read(&self, client: &mut Coordinator) -> Result<Vec<v1::Reservation>, Failure> {
+    async fn read(&self, client: &mut Coordinator) -> Result<Vec<v1::Reservation>, Status> {
         let request = v1::ListRequest {
             user: self.user.clone(),
             series: self.series.clone(),
             states: self.states.iter().map(|state| (*state).into()).collect(),
             ..Default::default()
         };
-        let read = all_reservations(client, request).await;
-        let mut reservations = read.map_err(|status| rpc::failure(&status))?;
+        let mut reservations = all_reservations(client, request).await?;
         reservations.retain(|one| self.selects(one));
         Ok(reservations)
     }
@@ -190,7 +190,7 @@ pub async fn run(args: &ListArgs) -> Result<Answer, Failure> {
     if args.watch {
         return live::follow(client, query, table).await;
     }
-    let all = query.read(&mut client).await?;
+    let all = query.read(&mut client).await.map_err(|status| rpc::failure(&status))?;
     let listed = query.newest(&all);
     let count = format!("{}\n", query.count(&all));
     let text = match args.output.format() {

@@ -35,7 +35,7 @@ pub struct ModifyArgs {
     #[arg(required_unless_present = "series")]
     id: Option<String>,
     /// Change each reservation of this series that has not begun; each change is told on a line
-    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "request", "start", "end", "change_id", "json"])]
+    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "request", "start", "end", "json"])]
     series: Option<String>,
     /// The whole new version, a CoAllocationRequest as YAML or JSON; if it sets no start, the start stays
     #[arg(short, long, value_name = "FILE", conflicts_with_all =

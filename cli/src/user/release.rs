@@ -85,7 +85,8 @@ impl ReleaseArgs {
             let request = v1::ReleaseReservationRequest { id: id.clone(), user };
             client.release(request).await.map(|answer| answer.into_inner().reservation)
         };
-        let reservation = answer.map_err(|status| failure(&status, &id))?;
+        let again = if self.rest { "coalloc release --rest" } else { "coalloc release" };
+        let reservation = answer.map_err(|status| failure(&status, &id, again))?;
         let empty = || Failure::internal("the coordinator sent an answer without content");
         let reservation = reservation.ok_or_else(empty)?;
         let exit = if self.rest { modify::exit(&reservation) } else { exit(&reservation) };
@@ -137,12 +138,12 @@ impl ReleaseReport {
     }
 }
 
-/// The meaning of a failed call.
-fn failure(status: &Status, id: &str) -> Failure {
+/// The meaning of a failed call, which the command `again` repeats.
+fn failure(status: &Status, id: &str, again: &str) -> Failure {
     match status.code() {
         Code::FailedPrecondition => Failure::new(Exit::Refused, text::line(status.message())),
         _ => {
-            let what_to_do = format!("ask `coalloc show {id}`, or release it again");
+            let what_to_do = format!("ask `coalloc show {id}`, or type `{again} {id}` again");
             rpc::failure_of_change(status, &what_to_do)
         }
     }
@@ -188,7 +189,10 @@ mod tests {
         };
         let mut all = ReleaseReport::default();
         all.add("a", Ok((of(v1::ReservationState::Terminated), Exit::Done)));
-        all.add("b", Err(failure(&Status::not_found("there is no reservation b"), "b")));
+        all.add(
+            "b",
+            Err(failure(&Status::not_found("there is no reservation b"), "b", "coalloc release")),
+        );
         all.add("c", Ok((of(v1::ReservationState::Terminating), Exit::Unfinished)));
         let answer = all.answer(false).unwrap();
         assert_eq!(answer.exit, Exit::Unfinished);
@@ -199,6 +203,9 @@ mod tests {
     #[test]
     fn what_has_no_rest_to_give_back_is_refused() {
         let status = Status::failed_precondition("r1 begins tomorrow");
-        assert_eq!(failure(&status, "r1"), Failure::new(Exit::Refused, "r1 begins tomorrow"));
+        assert_eq!(
+            failure(&status, "r1", "coalloc release"),
+            Failure::new(Exit::Refused, "r1 begins tomorrow")
+        );
     }
 }

@@ -62,6 +62,8 @@ struct Occurrence {
     outcome: String,
     exit: Exit,
     reservation: Option<v1::Reservation>,
+    /// An earlier command has asked for it.
+    is_earlier: bool,
 }
 
 impl SeriesRequest<'_> {
@@ -75,9 +77,19 @@ impl SeriesRequest<'_> {
         let count = self.flags.count.unwrap_or(1);
         let starts = self.recurrence.starts(first, count, &self.zone);
         let starts = starts.map_err(|said| Failure::bad_input(format!("--count: {said}")))?;
+        if !["", self.series].contains(&self.first.request.series.as_str()) {
+            return Err(self
+                .first
+                .mistake("series", "--repeat makes a series of its own; allowed: none"));
+        }
+        // What an earlier command has reserved is never given back.
+        let earlier = rpc::all_reservations(client, of_series(self.series, None)).await;
+        let earlier = earlier.map_err(|status| rpc::failure(&status))?;
+        let earlier: BTreeSet<String> = earlier.into_iter().map(|one| one.request_id).collect();
         let mut made: Vec<Occurrence> = Vec::new();
         for start in starts {
-            let one = self.reserve_one(client, made.len() + 1, (first, start)).await?;
+            let mut one = self.reserve_one(client, made.len() + 1, (first, start)).await?;
+            one.is_earlier = earlier.contains(&one.id);
             let is_refused = one.exit != Exit::Done;
             let is_certain = matches!(one.exit, Exit::Refused | Exit::BadInput);
             made.push(one);
@@ -115,7 +127,7 @@ impl SeriesRequest<'_> {
         let wanted = local_window(start, span, &self.zone);
         let occurrence = |outcome, exit, reservation| {
             let (id, window) = (id.clone(), wanted.clone());
-            Occurrence { number, id, window, outcome, exit, reservation }
+            Occurrence { number, id, window, outcome, exit, reservation, is_earlier: false }
         };
         let answer = client.reserve(rpc::with_needs(wire, needs)).await;
         let one = match answer.map(|answer| answer.into_inner().reservation.unwrap_or_default()) {
@@ -170,14 +182,18 @@ impl SeriesRequest<'_> {
         let is_open =
             |one: &Occurrence| !matches!(one.exit, Exit::Done | Exit::Refused | Exit::BadInput);
         let exit = match Exit::worst(made.iter().map(|one| one.exit)) {
-            Exit::Refused | Exit::BadInput if kept > 0 => Exit::Done,
+            Exit::Refused | Exit::BadInput if kept > 0 && self.flags.those_that_fit => Exit::Done,
             Exit::BadInput => Exit::Refused,
             worst => worst,
         };
         let _ = if made.iter().any(is_open) {
             writeln!(out, "not finished; the same command with --id {series} goes on")
         } else if kept == 0 {
-            writeln!(out, "nothing is reserved; --those-that-fit keeps the occurrences that fit")
+            writeln!(
+                out,
+                "this command has reserved nothing; --those-that-fit, with another --id,\n\
+                 keeps the occurrences that fit"
+            )
         } else {
             writeln!(
                 out,
@@ -203,9 +219,9 @@ fn outcome_of(one: &v1::Reservation) -> String {
     if sites.is_empty() { state.to_owned() } else { format!("{state} at {}", sites.join(", ")) }
 }
 
-/// Releases what was reserved of a series of which something is refused.
+/// Releases what this command has reserved of a series of which something is refused.
 async fn release_again(client: &mut Coordinator, made: &mut [Occurrence]) {
-    for one in made.iter_mut().filter(|one| one.exit == Exit::Done) {
+    for one in made.iter_mut().filter(|one| one.exit == Exit::Done && !one.is_earlier) {
         let id = one.id.clone();
         let request = v1::ReleaseReservationRequest { id, user: String::new() };
         let released = client.release(request).await;
@@ -223,6 +239,15 @@ async fn release_again(client: &mut Coordinator, made: &mut [Occurrence]) {
     }
 }
 
+/// Asks for the reservations of a series, and of a user if one is named.
+fn of_series(series: &str, user: Option<&str>) -> v1::ListRequest {
+    v1::ListRequest {
+        series: series.to_owned(),
+        user: user.unwrap_or_default().to_owned(),
+        ..v1::ListRequest::default()
+    }
+}
+
 /// The reservations of a series, in the order in which they were made.
 ///
 /// # Errors
@@ -233,12 +258,7 @@ pub async fn members(
     series: &str,
     user: Option<&str>,
 ) -> Result<Vec<v1::Reservation>, Failure> {
-    let request = v1::ListRequest {
-        series: series.to_owned(),
-        user: user.unwrap_or_default().to_owned(),
-        ..v1::ListRequest::default()
-    };
-    let all = rpc::all_reservations(client, request).await;
+    let all = rpc::all_reservations(client, of_series(series, user)).await;
     let all = all.map_err(|status| rpc::failure(&status))?;
     if all.is_empty() {
         let text = format!("there is no series {series:?}: no reservation belongs to it");
@@ -281,6 +301,7 @@ mod tests {
             outcome: outcome.to_owned(),
             exit,
             reservation: None,
+            is_earlier: false,
         }
     }
 
@@ -342,11 +363,18 @@ mod tests {
             ),
         ]);
         assert_eq!(none.exit, Exit::Refused);
-        assert!(none.text.contains("\n   3 to 3: not tried\nnothing is reserved"), "{}", none.text);
+        assert!(
+            none.text.contains("\n   3 to 3: not tried\nthis command has reserved nothing"),
+            "{}",
+            none.text
+        );
         assert!(none.text.lines().all(|line| line.chars().count() <= 80), "{}", none.text);
-        let some =
-            answer(vec![made(1, Exit::Done, "confirmed"), made(2, Exit::Refused, "refused")]);
-        assert_eq!(some.exit, Exit::Done);
+        let some = || vec![made(1, Exit::Done, "confirmed"), made(2, Exit::Refused, "refused")];
+        let earlier = answer(some());
+        assert_eq!(earlier.exit, Exit::Refused, "{}", earlier.text);
+        let fitting = SeriesFlags { those_that_fit: true, ..SeriesFlags::default() };
+        let fitting = series(&first, &fitting).answer(some(), 3, false).unwrap();
+        assert_eq!(fitting.exit, Exit::Done);
         let lost =
             answer(vec![made(1, Exit::Done, "confirmed"), made(2, Exit::Unfinished, "lost")]);
         assert_eq!(lost.exit, Exit::Unfinished);

@@ -79,6 +79,10 @@ pub async fn run(args: &UsageArgs) -> Result<Answer, Failure> {
     let request =
         v1::ListBookingsRequest { window: Some(window_to_wire(window)), ..Default::default() };
     let answers = bookings::ask(&args.grc.identity.dialer()?, &managers, &request).await;
+    let tells = |answer: &ManagerAnswer| answer.bookings.is_ok() || answer.is_denied();
+    if !answers.is_empty() && !answers.iter().any(tells) {
+        return Err(bookings::nothing_told(&answers));
+    }
     args.check_names(&answers)?;
     let own = if answers.iter().any(ManagerAnswer::is_denied) {
         own_segments(&mut client, args, window).await?
@@ -215,13 +219,15 @@ impl Usage {
 
     /// Whose bookings these are.
     fn whose(&self) -> String {
-        let (denied, told): (Vec<_>, Vec<_>) =
-            self.answers.iter().partition(|answer| answer.is_denied());
+        let denied: Vec<_> = self.answers.iter().filter(|one| one.is_denied()).collect();
+        let told: Vec<_> = self.answers.iter().filter(|one| one.bookings.is_ok()).collect();
+        let is_all = denied.is_empty() && told.len() == self.answers.len();
         let names = |answers: &[&ManagerAnswer]| {
             text::enumerate(&answers.iter().map(|one| one.name.clone()).collect::<Vec<_>>())
         };
         match (denied.is_empty(), told.is_empty()) {
-            (true, _) => "Everything that is held and booked:".to_owned(),
+            (true, _) if is_all => "Everything that is held and booked:".to_owned(),
+            (true, _) => format!("Everything that is held and booked at {}:", names(&told)),
             (false, true) => "Your reservations (what others have booked is told to operators and \
                               auditors only):"
                 .to_owned(),
@@ -315,7 +321,10 @@ mod tests {
             answer("crm-N0", Ok(vec![booking])),
             answer("crm-N1", Err(Status::unavailable("connection refused"))),
         ]);
-        assert!(text.starts_with("Everything that is held and booked:\n11-21 12:00"), "{text}");
+        assert!(
+            text.starts_with("Everything that is held and booked at crm-N0:\n11-21 12:00"),
+            "{text}"
+        );
         assert!(text.contains("\nN0 |@@") && !text.contains("\nN1 |"), "{text}");
         assert!(text.ends_with("did not answer: crm-N1: connection refused\n"), "{text}");
     }

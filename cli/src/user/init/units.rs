@@ -71,8 +71,9 @@ fn service(daemon: &PlannedDaemon, target: &str, program: &Path, place: &Path) -
          PartOf={target}\n\
          \n\
          [Service]\n\
-         # It says when it serves.\n\
+         # It says when it serves, however long it reads its ledger before.\n\
          Type=notify\n\
+         TimeoutStartSec=infinity\n\
          ExecStart={program} serve {kind} --config {config}\n\
          # The certificates and the ledger belong to this user.\n\
          User={user}\n\

@@ -110,7 +110,11 @@ impl LiveList {
                 item = stream.next() => match item {
                     // The first sign of life: from here on, no change is missed.
                     Ok(Item::Progress(_)) if !self.is_read => {
-                        if !self.read().await? { return Ok(ConnectionEnd::Exit(Exit::Done)); }
+                        match self.query.read(&mut self.client).await {
+                            Ok(all) => self.all = all,
+                            Err(status) => return Ok(ConnectionEnd::Broken(status)),
+                        }
+                        if !self.show_all()? { return Ok(ConnectionEnd::Exit(Exit::Done)); }
                     }
                     Ok(Item::Reservation(event)) if self.is_read => {
                         if changed.is_empty() { gathered = Instant::now() + GATHER; }
@@ -136,9 +140,8 @@ impl LiveList {
         }
     }
 
-    /// Reads the whole list and shows it; returns false when nobody reads the output any more.
-    async fn read(&mut self) -> Result<bool, Failure> {
-        self.all = self.query.read(&mut self.client).await?;
+    /// Shows the whole list; returns false when nobody reads the output any more.
+    fn show_all(&mut self) -> Result<bool, Failure> {
         self.is_read = true;
         let all = self.all.clone();
         self.show(&all, true)

@@ -126,12 +126,15 @@ fn plan_until(plan: &v1::Plan, whole: Window) -> v1::Plan {
     let mut plan = plan.clone();
     let length = whole.length();
     for placement in &mut plan.placements {
-        if !is_left(&mut placement.window, whole) {
+        let is_begun = is_left(&mut placement.window, whole);
+        if !is_begun {
             (placement.cpus, placement.window) = (0, None);
         }
-        placement
-            .others
-            .retain_mut(|other| is_wanted(&mut other.offset, &mut other.length, length));
+        // A kind without a window of its own has that of the site.
+        placement.others.retain_mut(|other| match (&other.offset, &other.length) {
+            (None, None) => is_begun,
+            _ => is_wanted(&mut other.offset, &mut other.length, length),
+        });
     }
     plan.placements.retain(|placement| placement.cpus > 0 || !placement.others.is_empty());
     plan.routes.retain_mut(|route| is_left(&mut route.window, whole));
@@ -266,6 +269,7 @@ mod tests {
                 placement(None, None),
                 placement(own(30, 100), seconds(90)),
                 placement(own(100, 200), seconds(90)),
+                placement(own(100, 200), None),
             ],
             routes: vec![route(own(10, 50)), route(own(90, 100))],
             ..v1::Plan::default()
