@@ -34,7 +34,7 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "seeds: {count: 1}",
             "seeds: {count: -1}",
-            "mine.yaml:9: seeds.count: `seeds: {count: -1}` is not allowed; allowed",
+            "mine.yaml:9: seeds.count: `-1` is not allowed; allowed",
         ),
         (
             "seeds: {count: 1}",
