@@ -446,7 +446,7 @@ async fn what_is_wrong_with_a_task_is_named_and_a_deadline_too_early_is_refused_
     let bed = Testbed::start(&[("grc-c", CENTRAL)]).await;
     let at = bed.grc("grc-c");
     let cases: [(&str, Spoil); 15] = [
-        ("task: nothing", |w| w.task = None),
+        ("task: it is missing", |w| w.task = None),
         ("task.source", |w| of(w).source = "Nowhere".to_owned()),
         ("task.source", |w| of(w).source = String::new()),
         ("task.data_bytes", |w| of(w).data_bytes = 0),
