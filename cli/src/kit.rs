@@ -1,8 +1,12 @@
-//! What all commands are made of: exit codes and failures ([`exit`]), bad arguments ([`arguments`]), the files that users write ([`input_file`]), calls to daemons ([`rpc`]) and to whichever process leads ([`leader_channel`]), instants on
-//! the command line ([`when`]), requests from files ([`request`]) and from flags alone ([`request_flags`]), certificates and who issues them
-//! ([`authority`], and [`certificates`] for a whole federation), how long certificates last ([`expiry`]), the fields of files ([`schema`]), the resources of
-//! resource managers ([`resources`]),
-//! and how values ([`text`]), times of a zone ([`zone`]), lists ([`output`]) and timetables ([`gantt`]) look in text.
+//! What all commands are made of.
+//!
+//! * What is typed: arguments that are wrong ([`arguments`]), instants and lengths ([`when`]), how something repeats ([`recurrence`]),
+//!   files ([`input_file`]), requests from a file ([`request`]) or from flags alone ([`request_flags`]), the fields of files ([`schema`]).
+//! * Who is called: calls to daemons ([`rpc`]), and to whichever process leads ([`leader_channel`]); the resources of resource
+//!   managers ([`resources`]).
+//! * Certificates, and who issues them ([`authority`], and [`certificates`] for a whole federation), and how long they last ([`expiry`]).
+//! * What is printed: exit codes and failures ([`exit`]), values ([`text`]), times of a zone ([`zone`]), lists ([`output`]) and
+//!   timetables ([`gantt`]).
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
 
