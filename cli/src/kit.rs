@@ -5,20 +5,23 @@
 //! * Who is called: calls to daemons ([`rpc`]), and to whichever process leads ([`leader_channel`]); the resources of resource
 //!   managers ([`resources`]).
 //! * Certificates, and who issues them ([`authority`], and [`certificates`] for a whole federation), and how long they last ([`expiry`]).
-//! * What is printed: exit codes and failures ([`exit`]), values ([`text`]), times of a zone ([`zone`]), lists ([`output`]) and
-//!   timetables ([`gantt`]).
+//! * What is printed: exit codes and failures ([`exit`]), values ([`text`]), times of a zone ([`zone`]), lists ([`output`]), timetables ([`gantt`]);
+//!   on a terminal with colours ([`colour`]), by a pager ([`pager`]), and with what is waited for ([`progress`]).
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
 
 pub mod arguments;
 pub mod authority;
 pub mod certificates;
+pub mod colour;
 pub mod exit;
 pub mod expiry;
 pub mod gantt;
 pub mod input_file;
 pub mod leader_channel;
 pub mod output;
+pub mod pager;
+pub mod progress;
 pub mod recurrence;
 pub mod request;
 pub mod request_flags;

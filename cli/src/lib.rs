@@ -5,6 +5,7 @@
 //! * [`experiments`]: `coalloc sim`, simulated worlds, and `coalloc trace`, the logs that they replay.
 //! * [`kit`]: what all commands share.
 //! * [`overview`]: the commands in groups, as `--help` shows them.
+//! * [`completion`]: what a shell completes.
 //!
 //! Imports go from `testbed` and `experiments` to `user` and `kit`, and from `user` to `kit`; never the other
 //! way, and never between `testbed` and `experiments`.
@@ -16,6 +17,7 @@
 //! Planning, validation and the protocol are deliberately not here. A command reads files and flags, asks a
 //! daemon (or a planner, when offline) and shows the answer.
 
+mod completion;
 pub mod experiments;
 pub mod kit;
 mod overview;
@@ -29,8 +31,10 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use coalloc_common::plain_text;
 
+use kit::colour::{self, Tone};
 use kit::exit::{Answer, Exit, Failure};
-use kit::{arguments, text};
+use kit::progress::Wait;
+use kit::{arguments, pager, text, zone};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
     allocate, bookings, certs, config, find_window, give_up, health, init, ledger, list, modify,
@@ -115,6 +119,11 @@ fn command() -> clap::Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(exit) = completion::answer() {
+        return exit;
+    }
+    colour::use_on_terminals();
+    zone::use_own();
     let mut command = command();
     let cli = command.try_get_matches_from_mut(std::env::args_os());
     let cli = cli.and_then(|matches| Cli::from_arg_matches(&matches));
@@ -130,7 +139,7 @@ pub fn main() -> ExitCode {
         Command::Config(args) => finish(config::run(&args)),
         Command::Ledger(args) => finish(ledger::run(&args)),
         Command::Certs(args) => finish(certs::run(&args)),
-        Command::Completions { shell } => finish(Ok(completions(shell))),
+        Command::Completions { shell } => finish(completion::script(shell)),
         Command::Man { folder } => finish(manual_pages(&folder)),
         Command::Help { topic } => finish(overview::help(Cli::command(), &topic)),
         // These also run in containers that allow few threads, on machines with many cores.
@@ -146,6 +155,7 @@ pub fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Answer, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
+    let _wait = waits_for(command).map(Wait::begin);
     // `demo` ties its daemons to the thread that started them, so the command runs on this thread.
     runtime.block_on(async {
         match command {
@@ -194,18 +204,34 @@ fn run(command: &Command) -> Result<Answer, Failure> {
     })
 }
 
+/// What a person waits for while this command runs; `None` for commands that say themselves what they do.
+fn waits_for(command: &Command) -> Option<&'static str> {
+    Some(match command {
+        Command::Plan(_) | Command::FindWindow(_) | Command::Picture(_) => "planning",
+        Command::Reserve(args) if args.asks() => return None,
+        Command::Reserve(_) | Command::Allocate(_) => "reserving",
+        Command::Task(_) | Command::Workflow(_) => "planning and reserving",
+        Command::Modify(_) => "changing the reservation",
+        Command::Provision(_) | Command::Deprovision(_) => "changing who is let in",
+        Command::Release(_) => "releasing",
+        Command::Repair(_) | Command::GiveUp(_) => "settling with the resource managers",
+        Command::List(args) if args.stays() => return None,
+        Command::List(_) | Command::Show(_) | Command::Quota(_) | Command::Servers(_) => {
+            "asking the coordinator"
+        }
+        Command::Topology(_) | Command::Usage(_) | Command::Bookings(_) => {
+            "asking the coordinator and the resource managers"
+        }
+        _ => return None,
+    })
+}
+
 fn on_one_thread(
     command: impl Future<Output = Result<Answer, Failure>>,
 ) -> Result<Answer, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
     runtime.block_on(command)
-}
-
-fn completions(shell: clap_complete::Shell) -> Answer {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "coalloc", &mut script);
-    Answer::done(String::from_utf8_lossy(&script).into_owned())
 }
 
 fn manual_pages(folder: &Path) -> Result<Answer, Failure> {
@@ -224,14 +250,19 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
     let Answer { text, exit } = match result {
         Ok(answer) => answer,
         Err(failure) => {
-            let text = if wants_json() { failure.json() } else { error_text(&failure.message) };
-            text::note(&text);
+            match wants_json() {
+                true => text::note(&failure.json()),
+                false => print_error(&failure.message),
+            }
             return failure.exit.into();
         }
     };
+    // Nothing that a command prints steers a terminal but its colours. What else is in the text comes from somebody else.
+    let text = colour::lines(&text);
+    if pager::page(&text) {
+        return exit.into();
+    }
     let mut stdout = std::io::stdout().lock();
-    // Nothing that a command prints steers a terminal. What is still in the text comes from somebody else.
-    let text = plain_text::lines(&text);
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => exit.into(),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit.into(),
@@ -263,9 +294,12 @@ fn wants_json() -> bool {
     arguments.iter().any(is_one) || arguments.windows(2).any(is_pair)
 }
 
-/// Returns `error: ` and the message, with all further lines of the message indented.
-fn error_text(message: &str) -> String {
-    format!("error: {}", message.replace('\n', "\n       "))
+/// Prints `error: ` and the message on standard error, with all further lines of the message indented.
+fn print_error(message: &str) {
+    let head = colour::in_error(Tone::Bad, "error:");
+    let message = message.replace('\n', "\n       ");
+    // When standard error is gone, nobody can be told about it.
+    let _ = writeln!(std::io::stderr(), "{head} {}", plain_text::lines(&message));
 }
 
 #[cfg(test)]

@@ -127,6 +127,17 @@ fn no_topic(name: &str) -> Failure {
     ))
 }
 
+/// Every topic of `coalloc help`, with a line about it.
+pub(crate) fn topics(cli: &Command) -> Vec<(String, String)> {
+    let about = |command: &Command| command.get_about().map(ToString::to_string);
+    let commands = cli
+        .get_subcommands()
+        .map(|command| (command.get_name().to_owned(), about(command).unwrap_or_default()));
+    let groups = GROUPS.iter().map(|group| (group.name.to_owned(), group.about.to_owned()));
+    let codes = ("exit-codes".to_owned(), "What each exit code means".to_owned());
+    commands.chain(groups).chain([codes]).collect()
+}
+
 /// The commands of these names, a line each.
 fn listed(cli: &Command, names: &[&str]) -> String {
     let line = |name: &&str| {

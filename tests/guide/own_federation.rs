@@ -85,7 +85,7 @@ fn an_own_federation_has_a_reservation_after_at_most_twelve_commands() {
         "3 resource managers, 3 reachable",
         ": confirmed",
         "1 reservation, without",
-        "Your reservations",
+        "The reservations that you may see",
         ": ok\n",
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");

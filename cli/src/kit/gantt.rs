@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use coalloc_common::{Amount, Span, Time, Window};
-use jiff::tz::TimeZone;
 
-use crate::kit::zone::ZoneClock;
+use crate::kit::zone::{self, ZoneClock};
 
 /// The bookings of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,11 +78,11 @@ const MARK_GAP: i64 = 6;
 /// Width of the text after the chart: ` 100 %`.
 const PEAK_WIDTH: usize = 6;
 
-/// As [`draw`], for the day from `start`, in UTC.
+/// As [`draw`], for the day from `start`, on the reader's clock.
 #[must_use]
 pub fn draw_day(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
     let day = Window::starting(start, Span::from_secs(DAY));
-    let clock = ZoneClock::new(TimeZone::UTC, start);
+    let clock = ZoneClock::new(zone::shown(), start);
     day.map_or_else(String::new, |day| draw(day, rows, width, ink, &clock))
 }
 
@@ -180,6 +179,7 @@ impl Ink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::tz::TimeZone;
 
     const START: Time = Time::from_us(1_795_334_400_000_000); // 2026-11-22T08:00:00Z
 

@@ -13,9 +13,12 @@ use coalloc_net::convert::{span_from_wire, time_from_wire, window_from_wire};
 use coalloc_proto::{Duration, Timestamp, v1};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::kit::exit::Failure;
+use crate::kit::{colour, progress, zone};
 
 /// Columns of a page when there is no terminal.
 const WIDTH_DEFAULT: u16 = 100;
@@ -50,8 +53,10 @@ pub fn line(text: &str) -> Cow<'_, str> {
 
 /// Prints a note on standard error while the command continues.
 pub fn note(text: &str) {
-    // When standard error is gone, nobody can be told about it.
-    let _ = writeln!(std::io::stderr(), "{}", plain_text::lines(text));
+    progress::beside(|| {
+        // When standard error is gone, nobody can be told about it.
+        let _ = writeln!(std::io::stderr(), "{}", plain_text::lines(text));
+    });
 }
 
 /// Columns of the terminal on standard output; without a terminal `COLUMNS`, or 100.
@@ -122,7 +127,7 @@ pub fn align_right(table: &mut TextTable, columns: &[usize]) {
 /// The table's text, with a line end, but without blanks before the line end.
 #[must_use]
 pub fn finish(table: &TextTable) -> String {
-    table.0.trim_fmt() + "\n"
+    colour::table(&(table.0.trim_fmt() + "\n"))
 }
 
 /// The table's text with one line for each row: where a row does not fit the page, its last cell is cut with `…`. If the
@@ -186,25 +191,45 @@ pub fn hold_ends(left: &Duration) -> String {
     format!("held: the first of its holds ends in {left}, unless it is booked before then")
 }
 
-/// Both ends of a window, with the day only once if it is the same: `2026-11-21 10:00 to 11:00 UTC`.
+/// Both ends of a window on the reader's clock, with the day only once if it is the same: `2026-11-21 10:00 to 11:00 CET`.
 #[must_use]
 pub fn window(wire: Option<&v1::Window>) -> String {
-    let ends =
-        wire.and_then(|window| Some((time(window.start.as_ref())?, time(window.end.as_ref())?)));
-    let Some((start, end)) = ends else { return "-".to_owned() };
-    let (start, end) = (minutes(start), minutes(end));
-    match (start.split_once(' '), end.split_once(' ')) {
-        (Some((one, _)), Some((other, time))) if one == other => format!("{start} to {time} UTC"),
-        _ => format!("{start} to {end} UTC"),
-    }
+    window_in(wire, &zone::shown())
 }
 
-/// An instant in UTC like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
+fn window_in(wire: Option<&v1::Window>, zone: &TimeZone) -> String {
+    let local = |wire| zoned(time(wire)?, zone);
+    let ends =
+        wire.and_then(|window| Some((local(window.start.as_ref())?, local(window.end.as_ref())?)));
+    let Some((start, end)) = ends else { return "-".to_owned() };
+    // Clocks may be changed in between.
+    let start_zone = if start.offset() == end.offset() { "" } else { " %Z" };
+    let day = if start.date() == end.date() { "" } else { "%Y-%m-%d " };
+    let from =
+        start.strftime(&format!("%Y-%m-%d {}{start_zone}", clock_format(&start))).to_string();
+    let to = end.strftime(&format!("{day}{} %Z", clock_format(&end))).to_string();
+    format!("{from} to {to}")
+}
+
+/// An instant on the reader's clock like `2026-11-21 10:00`, with seconds and fractions only if they are not zero.
 #[must_use]
 pub fn minutes(time: Time) -> String {
-    let text = time.to_string().replace('T', " ");
-    let text = text.trim_end_matches('Z');
-    text.strip_suffix(":00").unwrap_or(text).to_owned()
+    let at = zoned(time, &zone::shown());
+    let shown = |at: Zoned| at.strftime(&format!("%Y-%m-%d {}", clock_format(&at))).to_string();
+    at.map_or_else(|| "-".to_owned(), shown)
+}
+
+fn zoned(time: Time, zone: &TimeZone) -> Option<Zoned> {
+    let at = jiff::Timestamp::from_microsecond(time.as_us()).ok()?;
+    Some(at.to_zoned(zone.clone()))
+}
+
+fn clock_format(at: &Zoned) -> &'static str {
+    match (at.second(), at.subsec_nanosecond()) {
+        (0, 0) => "%H:%M",
+        (_, 0) => "%H:%M:%S",
+        _ => "%H:%M:%S%.f",
+    }
 }
 
 /// The length of a window.
@@ -244,6 +269,17 @@ pub fn state(state: v1::ReservationState) -> &'static str {
         S::PassedEndTime => "passed",
     }
 }
+
+/// The states of a reservation that has not ended.
+pub const NOT_ENDED: [v1::ReservationState; 7] = [
+    v1::ReservationState::Checking,
+    v1::ReservationState::Held,
+    v1::ReservationState::Committing,
+    v1::ReservationState::Confirmed,
+    v1::ReservationState::Active,
+    v1::ReservationState::Aborting,
+    v1::ReservationState::Terminating,
+];
 
 /// The lines of a paragraph, broken between words to at most `width` columns where words are not longer.
 #[must_use]
@@ -349,6 +385,12 @@ mod tests {
             assert_eq!(window(Some(&window_of(start, end))), expected);
         }
         assert_eq!(window(None), "-");
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let local = window_in(Some(&window_of(noon, noon + 3_600)), &berlin);
+        assert_eq!(local, "2026-11-21 13:00 to 14:00 CET");
+        // 2026-10-25, 00:30 to 02:00 UTC: clocks go back in between.
+        let night = Some(window_of(1_792_888_200, 1_792_893_600));
+        assert_eq!(window_in(night.as_ref(), &berlin), "2026-10-25 02:30 CEST to 03:00 CET");
         assert_eq!(length(Some(&window_of(0, 90))), Some(Span::from_secs(90)));
     }
 

@@ -1,7 +1,9 @@
 //! Amounts and times on the command line. How they are written is read by [`notation`]; here the clock and the zone
 //! of this machine are added.
 
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use coalloc_common::{Span, Time};
 use coalloc_proto::notation::{self, Instant};
@@ -83,10 +85,30 @@ impl FromStr for InstantArg {
     }
 }
 
-/// The zone of this machine. Without a zone of its own, a machine tells the time in UTC.
+/// The zone of this machine, or of TZ. Without a zone of its own, a machine tells the time in UTC; so does one whose TZ is
+/// no zone, and standard error says so once.
 #[must_use]
 pub fn own_zone() -> TimeZone {
-    TimeZone::try_system().unwrap_or(TimeZone::UTC)
+    static OWN: OnceLock<TimeZone> = OnceLock::new();
+    let read = || {
+        if let Some(wrong) = std::env::var("TZ").ok().filter(|text| !is_zone(text)) {
+            text::note(&format!(
+                "TZ={wrong}: this is no time zone, so times are in UTC; allowed: a place like Europe/Berlin, or UTC"
+            ));
+            return TimeZone::UTC;
+        }
+        TimeZone::try_system().unwrap_or(TimeZone::UTC)
+    };
+    OWN.get_or_init(read).clone()
+}
+
+/// May TZ say this? A place, a rule of POSIX, or a file of the zone database; empty is UTC.
+fn is_zone(text: &str) -> bool {
+    let name = text.strip_prefix(':').unwrap_or(text);
+    name.is_empty()
+        || TimeZone::get(name).is_ok()
+        || TimeZone::posix(name).is_ok()
+        || Path::new(name).is_absolute() && Path::new(name).is_file()
 }
 
 /// A window on the clock of a zone: `Mon 2026-12-07 09:00 to 10:00 CET`; `-` for what is beyond the calendar.
@@ -150,6 +172,9 @@ impl FromStr for Length {
     }
 }
 
+/// A rate below this, in bit/s, is probably a mistake.
+pub const RATE_MEANT_MIN: u64 = 1_000;
+
 /// A rate as a user writes it, in bit/s: `10G`, `400 Mbit/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate(pub u64);
@@ -158,7 +183,12 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        notation::rate(text).map(Self)
+        let bps = notation::rate(text)?;
+        // Files, too, are asked about such rates: what a flag writes has to be read again.
+        if bps > 0 && bps < RATE_MEANT_MIN {
+            return Err(format!("{bps} bit/s is hardly meant; allowed: 1 kbit/s and more"));
+        }
+        Ok(Self(bps))
     }
 }
 

@@ -1,7 +1,9 @@
-//! Times on the clocks of whoever reads them: the local zone, or UTC with `--utc`.
+//! Times on the clocks of whoever reads them: the zone of the machine or of TZ, or UTC with `--utc`.
 //!
 //! The zone stands once in the head of a table, so that a window is short: `11-28 14:00-15:00`, with the year where
 //! it is not this one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use coalloc_common::{Time, Window};
@@ -9,6 +11,21 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use crate::kit::when::own_zone;
+
+/// Are windows shown on the clock of this machine?
+static OWN: AtomicBool = AtomicBool::new(false);
+
+/// From now on, windows in sentences and tables without a zone of their own are shown in the zone of this machine. Until
+/// then they are in UTC, so that a test sees the same text everywhere.
+pub fn use_own() {
+    OWN.store(true, Ordering::Relaxed);
+}
+
+/// The zone in which windows are shown.
+#[must_use]
+pub fn shown() -> TimeZone {
+    if OWN.load(Ordering::Relaxed) { own_zone() } else { TimeZone::UTC }
+}
 
 /// In which zone times are shown.
 #[derive(Debug, Clone, Default, Args)]

@@ -2,7 +2,7 @@
 //!
 //! Left out: requests and federation files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
@@ -59,6 +59,15 @@ pub fn run(args: &ConfigArgs) -> Result<Answer, Failure> {
         Some(field) => explain(&schema, &places, field)?,
     };
     Ok(Answer::done(text))
+}
+
+/// What `coalloc config explain` knows: every field of every kind of configuration, by its name and by its path.
+#[must_use]
+pub fn fields() -> BTreeSet<String> {
+    // A schema that cannot be read fails the tests of this command.
+    let Ok(schema) = Schema::read() else { return BTreeSet::new() };
+    let places = places(&schema, None).into_iter();
+    places.flat_map(|place| [place.field.name.clone(), place.path]).collect()
 }
 
 /// A field at its place in configurations.

@@ -56,6 +56,14 @@ pub struct ListArgs {
     grc: GrcArgs,
 }
 
+impl ListArgs {
+    /// Does the command stay, and draw the list again and again?
+    #[must_use]
+    pub const fn stays(&self) -> bool {
+        self.watch
+    }
+}
+
 /// The states of a reservation, as they are written on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs)]
@@ -90,17 +98,6 @@ impl From<StateArg> for v1::ReservationState {
     }
 }
 
-/// The states of what has not ended.
-const NOT_ENDED: [v1::ReservationState; 7] = [
-    v1::ReservationState::Checking,
-    v1::ReservationState::Held,
-    v1::ReservationState::Committing,
-    v1::ReservationState::Confirmed,
-    v1::ReservationState::Active,
-    v1::ReservationState::Aborting,
-    v1::ReservationState::Terminating,
-];
-
 /// Which reservations are wanted.
 #[derive(Debug, Clone, Default)]
 struct ListQuery {
@@ -123,7 +120,7 @@ impl ListQuery {
         Self {
             user: args.user.clone().unwrap_or_default(),
             series: args.series.clone().unwrap_or_default(),
-            states: if hides_ended { NOT_ENDED.to_vec() } else { states },
+            states: if hides_ended { text::NOT_ENDED.to_vec() } else { states },
             since: args.since.map(|since| since.0),
             limit: args.limit.map(|limit| limit as usize),
             hides_ended,
@@ -229,10 +226,10 @@ mod tests {
         let hidden = [S::Failed, S::Terminated, S::PassedEndTime];
         for state in [S::Checking, S::Held, S::Confirmed, S::Active].into_iter().chain(hidden) {
             let is_ended = hidden.contains(&state);
-            assert_eq!(NOT_ENDED.contains(&state), !is_ended, "{state:?}");
+            assert_eq!(text::NOT_ENDED.contains(&state), !is_ended, "{state:?}");
         }
         let query =
-            ListQuery { states: NOT_ENDED.to_vec(), hides_ended: true, ..Default::default() };
+            ListQuery { states: text::NOT_ENDED.to_vec(), hides_ended: true, ..Default::default() };
         assert!(!query.selects(&made("a", 5, S::Failed)));
         assert_eq!(query.count(&[]), "no reservations, without those that have ended (--all)");
     }

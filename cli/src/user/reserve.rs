@@ -4,7 +4,6 @@
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use clap::Args;
-use coalloc_common::plain_text;
 use coalloc_proto::v1;
 use uuid::Uuid;
 
@@ -12,8 +11,8 @@ use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::recurrence::Recurrence;
 use crate::kit::request::{ParsedRequest, RequestArgs};
 use crate::kit::rpc::{self, GrcArgs};
-use crate::kit::text;
 use crate::kit::when::own_zone;
+use crate::kit::{colour, text};
 use crate::user::plan;
 use crate::user::series::{SeriesFlags, SeriesRequest};
 use crate::user::wording::reservation::describe;
@@ -129,12 +128,20 @@ async fn chosen(
     }
     let failed = |error: io::Error| Failure::internal(format!("the terminal: {error}"));
     let mut terminal = io::stdout();
-    writeln!(terminal, "{}", plain_text::lines(text.trim_end())).map_err(failed)?;
+    writeln!(terminal, "{}", colour::lines(text.trim_end())).map_err(failed)?;
     let number = choose(response.plans.len(), &mut io::stdin().lock(), &mut terminal);
     Ok(match number.map_err(failed)? {
         Some(number) => Ok(response.plans[number - 1].digest.clone()),
         None => Err("no plan was chosen: nothing is reserved\n".to_owned()),
     })
+}
+
+impl ReserveArgs {
+    /// Does the command ask a person something?
+    #[must_use]
+    pub const fn asks(&self) -> bool {
+        self.choose
+    }
 }
 
 /// Asks for the number of a plan, 1 to `count`, until there is one; `None`: none of them.

@@ -284,8 +284,7 @@ fn check_one_user(series: &str, all: &[v1::Reservation]) -> Result<(), Failure> 
 /// Has the reservation ended, whatever way?
 #[must_use]
 pub fn has_ended(one: &v1::Reservation) -> bool {
-    use v1::ReservationState as S;
-    matches!(one.state(), S::Failed | S::Terminated | S::PassedEndTime)
+    !text::NOT_ENDED.contains(&one.state())
 }
 
 #[cfg(test)]

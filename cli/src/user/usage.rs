@@ -228,11 +228,11 @@ impl Usage {
         match (denied.is_empty(), told.is_empty()) {
             (true, _) if is_all => "Everything that is held and booked:".to_owned(),
             (true, _) => format!("Everything that is held and booked at {}:", names(&told)),
-            (false, true) => "Your reservations (what others have booked is told to operators and \
+            (false, true) => "The reservations that you may see (what others have booked is told to operators and \
                               auditors only):"
                 .to_owned(),
             (false, false) => format!(
-                "Everything at {}; your reservations at {}, which tell operators and auditors only \
+                "Everything at {}; the reservations that you may see at {}, which tell operators and auditors only \
                  what others have booked:",
                 names(&told),
                 names(&denied)
@@ -333,10 +333,13 @@ mod tests {
     fn a_user_sees_its_own_and_is_told_so() {
         let denied = || Err(Status::permission_denied("users may not"));
         let text = drawn(vec![answer("crm-N0", denied()), answer("crm-N1", denied())]);
-        assert!(text.starts_with("Your reservations"), "{text}");
+        assert!(text.starts_with("The reservations that you may see"), "{text}");
         assert!(text.contains("\nN1 |@@") && !text.contains("did not answer"), "{text}");
         let text = drawn(vec![answer("crm-N0", Ok(Vec::new())), answer("crm-N1", denied())]);
-        assert!(text.starts_with("Everything at crm-N0; your reservations at crm-N1"), "{text}");
+        assert!(
+            text.starts_with("Everything at crm-N0; the reservations that you may see at crm-N1"),
+            "{text}"
+        );
     }
 
     #[test]

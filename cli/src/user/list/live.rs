@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use coalloc_common::{Span, Time, plain_text};
+use coalloc_common::{Span, Time};
 use coalloc_net::clock;
 use coalloc_net::server::stop_signal;
 use coalloc_proto::v1;
@@ -18,7 +18,7 @@ use super::table::ReservationTable;
 use super::{ListQuery, window_of};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, Coordinator};
-use crate::kit::text;
+use crate::kit::{colour, text};
 use crate::user::watch::follow::{Item, PAUSE_FIRST, PAUSE_MAX, Source, is_final};
 
 /// How long events are gathered before their reservations are asked about: a reservation makes several at once.
@@ -182,19 +182,25 @@ impl LiveList {
         }
     }
 
-    /// The whole list on a terminal, elsewhere these reservations, with a count if they are all.
+    /// The whole list on a terminal; elsewhere the lines of these reservations, in the columns of the whole list, or the whole
+    /// list with a count if they are all.
     fn show(&self, these: &[v1::Reservation], are_all: bool) -> Result<bool, Failure> {
-        let listed = self.query.newest(if self.redraws { &self.all } else { these });
-        let lines = self.table.brief(listed);
+        let mut listed = self.query.newest(&self.all).to_vec();
+        if !self.redraws {
+            // The last line of what is no longer listed says how it ended.
+            listed.extend(these.iter().filter(|one| !self.query.selects(one)).cloned());
+        }
+        let lines = self.table.brief(&listed);
         let text = if self.redraws {
             let (count, now) = (self.query.count(&self.all), self.table.now());
             let text = format!("{lines}{count}\n{now}; Ctrl-C ends\n");
-            format!("{CLEAR}{}", plain_text::lines(&text))
+            format!("{CLEAR}{}", colour::lines(&text))
         } else if are_all {
-            plain_text::lines(&format!("{lines}{}\n", self.query.count(&self.all))).into_owned()
+            colour::lines(&format!("{lines}{}\n", self.query.count(&self.all)))
         } else {
-            let without_head = lines.split_once('\n').map_or("", |(_, rows)| rows);
-            plain_text::lines(without_head).into_owned()
+            let is_changed = |one| these.iter().any(|changed| is_same(changed, one));
+            let rows = lines.lines().skip(1).zip(&listed).filter(|(_, one)| is_changed(one));
+            colour::lines(&rows.map(|(row, _)| format!("{row}\n")).collect::<String>())
         };
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 
 use crate::kit::exit::Failure;
 use crate::kit::resources::{DescribedResource, taken};
-use crate::kit::text;
+use crate::kit::{colour, text};
 use crate::user::wording::data_plane;
 
 /// Number of characters of the longest word for a state.
@@ -168,7 +168,7 @@ impl EventPrinter {
             bar.clear();
         }
         let mut stdout = std::io::stdout().lock();
-        match writeln!(stdout, "{}", text::line(line)).and_then(|()| stdout.flush()) {
+        match writeln!(stdout, "{}", colour::line(line)).and_then(|()| stdout.flush()) {
             Ok(()) => {
                 self.tick();
                 Ok(true)
@@ -220,7 +220,9 @@ fn reservation(event: &v1::ReservationEvent, zone: &TimeZone) -> String {
     let why = event.refusal.as_ref().map(|refusal| format!(": {}", text::refusal(refusal)));
     let held = until("the first hold ends", event.time.as_ref(), event.expires_in.as_ref());
     let why = why.unwrap_or_default();
-    format!("{time}  {id}  {user}  {state:STATE_WIDTH$} {what}{why}{held}")
+    let blanks = " ".repeat(STATE_WIDTH.saturating_sub(state.len()));
+    let state = colour::word(state);
+    format!("{time}  {id}  {user}  {state}{blanks} {what}{why}{held}")
 }
 
 fn line_of_booking(

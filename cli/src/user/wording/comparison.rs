@@ -8,6 +8,7 @@ use coalloc_proto::v1;
 
 use super::plan::{self, Optimality, PlanLine};
 use crate::kit::text;
+use crate::kit::zone::{self, ZoneClock};
 
 /// Digits of a digest that are shown: as many as are needed to reserve the plan by its digest.
 const DIGEST_SHOWN: usize = coalloc_common::limits::DIGEST_PREFIX_MIN;
@@ -169,9 +170,12 @@ pub fn table(plans: &[v1::Plan], asked: &[i32]) -> String {
     let started =
         plans.iter().map(|plan| start(plan).map_or_else(|| "-".to_owned(), text::minutes));
     let digest = |plan: &v1::Plan| plan.digest.get(..DIGEST_SHOWN).unwrap_or_default().to_owned();
+    let zone =
+        ZoneClock::new(zone::shown(), plans.iter().find_map(start).unwrap_or(Time::from_us(0)));
+    let started_in = format!("start ({})", zone.name(plans.iter().filter_map(start)));
     let mut all: Vec<(&str, Vec<String>)> = vec![
         ("plan", numbers.map(|number| number.to_string()).collect()),
-        ("start (UTC)", started.collect()),
+        (&started_in, started.collect()),
     ];
     let values = columns.iter().map(|objective| {
         let values = plans.iter().map(|plan| shown(plan, *objective));

@@ -8,7 +8,7 @@ use coalloc_proto::v1;
 use super::plan::{body, headline, when_and_cost};
 use super::{refusal, servers};
 use crate::kit::request::flags;
-use crate::kit::text;
+use crate::kit::{colour, text};
 
 /// A request has no reservation id until the coordinator tries a plan for it.
 #[must_use]
@@ -66,7 +66,7 @@ pub fn describe(one: &v1::Reservation) -> String {
         let (request, user) = (&one.request_id, &one.user);
         return format!("request {request} of {user}: being planned; nothing is held yet\n");
     }
-    let state = text::state(one.state());
+    let state = colour::word(text::state(one.state()));
     let finality = if one.definite { "" } else { " (not final: ask again with `coalloc show`)" };
     let id = if one.id.is_empty() { "no reservation" } else { &one.id };
     // Writing to a String cannot fail, here and below.
