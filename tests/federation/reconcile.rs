@@ -97,7 +97,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     let (code, text) = coalloc(&federation, &["topology"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("reachable; 2 differences, see coalloc repair"), "{text}");
-    let (code, text) = coalloc(&federation, &["audit", "--patience", "5"]);
+    let (code, text) = coalloc(&federation, &["audit", "--patience", "5s"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(
         text.contains(&format!("{one} at crm-A: expected booked, because the coord")),
@@ -130,7 +130,7 @@ async fn what_an_rm_has_lost_is_found_and_booked_again_where_it_is_free() {
     let (code, text) = coalloc(&federation, &["repair"]);
     assert_eq!(code, Some(0), "{text}");
     federation.audit_at_rest().await;
-    let (code, text) = coalloc(&federation, &["audit", "--patience", "5"]);
+    let (code, text) = coalloc(&federation, &["audit", "--patience", "5s"]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("3 compared, 0 differences"), "{text}");
 }

@@ -65,6 +65,7 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     if args.yaml {
         return Ok(Answer::done(source.text));
     }
+    super::metrics::check(&source)?;
     // This checks the settings. An experiment can be shown without its traces.
     let missing = source.prepare(false, args.traces.as_deref())?.missing;
     let experiment = &source.experiment;

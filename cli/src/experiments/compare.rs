@@ -1,11 +1,13 @@
 //! `coalloc sim compare`: compares two folders of results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_sim::experiment::Summary;
 use coalloc_sim::experiment::judge::number;
+use coalloc_sim::experiment::measures::parts;
 
 use super::head::Head;
 use super::store::{Run, read};
@@ -37,12 +39,13 @@ type Values = BTreeMap<(BTreeMap<String, String>, String), Vec<f64>>;
 /// # Errors
 /// When a folder has no results, or they have no point in common.
 pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
-    let (one_head, one) = values(&args.one, &args.metric)?;
-    let (other_head, other) = values(&args.other, &args.metric)?;
+    let (one_head, one) = values(&args.one)?;
+    let (other_head, other) = values(&args.other)?;
+    check_metrics(&args.metric, [&one, &other])?;
     let mut table = text::table(&["POINT", "METRIC", "ONE", "OTHER", "DIFFERENCE", ""]);
     text::align_right(&mut table, &[2, 3, 4]);
     let (mut common, mut marked) = (0_u64, 0_u64);
-    for ((point, metric), mine) in &one {
+    for ((point, metric), mine) in one.iter().filter(|((_, name), _)| args.selects(name)) {
         let theirs = other.get(&(point.clone(), metric.clone()));
         let Some((mine, theirs)) =
             Summary::of(mine).zip(theirs.and_then(|theirs| Summary::of(theirs)))
@@ -89,15 +92,34 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(out))
 }
 
-fn values(folder: &Path, metrics: &[String]) -> Result<(Head, Values), Failure> {
+impl CompareArgs {
+    fn selects(&self, metric: &str) -> bool {
+        let (curve, _) = parts(metric);
+        self.metric.is_empty() || self.metric.iter().any(|own| own == metric || own == curve)
+    }
+}
+
+/// Checks that one of the folders has each metric that was named.
+fn check_metrics(named: &[String], folders: [&Values; 2]) -> Result<(), Failure> {
+    let all = folders.into_iter().flat_map(Values::keys).map(|(_, name)| name.as_str());
+    let known: BTreeSet<&str> = all.flat_map(|name| [name, parts(name).0]).collect();
+    let Some(unknown) = named.iter().find(|name| !known.contains(name.as_str())) else {
+        return Ok(());
+    };
+    let meant = did_you_mean(unknown, known.iter().copied());
+    let curves: Vec<&str> = known.iter().copied().filter(|name| parts(name).0 == *name).collect();
+    let curves = curves.join(", ");
+    Err(Failure::bad_input(format!(
+        "--metric: neither folder has a metric {unknown:?}{meant}; allowed: {curves}"
+    )))
+}
+
+fn values(folder: &Path) -> Result<(Head, Values), Failure> {
     let (head, runs) = read(folder)?;
     let mut values = Values::new();
     for Run { point, measures, .. } in runs {
         for (name, value) in measures.iter() {
-            let (curve, _) = coalloc_sim::experiment::measures::parts(name);
-            if metrics.is_empty() || metrics.iter().any(|own| own == name || own == curve) {
-                values.entry((point.clone(), name.to_owned())).or_default().push(value);
-            }
+            values.entry((point.clone(), name.to_owned())).or_default().push(value);
         }
     }
     Ok((head, values))

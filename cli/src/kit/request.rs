@@ -16,7 +16,7 @@ use crate::kit::input_file::{FileKind, read_input};
 use crate::kit::request_flags::{FlagRequest, RequestFlags};
 use crate::kit::rpc::violations;
 use crate::kit::text::time;
-use crate::kit::when::{InstantArg, Length, next_full};
+use crate::kit::when::{InstantArg, Length, RATE_MEANT_MIN, next_full};
 
 /// The request, and how plans are searched.
 #[derive(Debug, Clone, Args)]
@@ -182,9 +182,6 @@ impl RequestArgs {
         Ok(asked)
     }
 }
-
-/// A rate below this that was written without a unit is probably a mistake.
-const RATE_MEANT_MIN: u64 = 1_000;
 
 /// Returns what a suspiciously low rate in bit/s most likely means, or `None` if the rate may be meant.
 ///

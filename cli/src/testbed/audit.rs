@@ -23,7 +23,6 @@ mod violation;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use coalloc_proto::v1;
@@ -35,6 +34,9 @@ use crate::testbed::local::layout;
 pub use hear::{FederationReport, Places, hear};
 pub use testimony::{Lower, Testimony};
 pub use violation::{Check, Violation};
+
+/// How long the audit waits by default for a federation at rest.
+const PATIENCE: &str = "60s";
 
 /// Check that nothing is overbooked, half reserved or lost, from outside
 ///
@@ -93,9 +95,9 @@ pub struct AuditArgs {
     /// Verify the stored tips against each other; no daemon is asked
     #[arg(long, requires = "evidence", conflicts_with_all = ["grc", "rm", "every"])]
     offline: bool,
-    /// How long to wait until nothing moves any more, in seconds
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    patience: u64,
+    /// How long to wait until nothing moves any more
+    #[arg(long, value_name = "LENGTH", default_value = PATIENCE)]
+    patience: Length,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -151,7 +153,7 @@ pub async fn run(args: &AuditArgs) -> Result<Answer, Failure> {
     for address in &places.coordinators {
         rpc::check_is_coordinator(&places.dialer, address).await?;
     }
-    let heard = hear(&places, Duration::from_secs(args.patience)).await?;
+    let heard = hear(&places, args.patience.0.to_std()).await?;
     let entries = (!args.journal.is_empty()).then_some(&entries[..]);
     let audit = judge(&heard, entries);
     let text = if args.json { audit.json()? } else { audit.text() };

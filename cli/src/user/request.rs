@@ -172,7 +172,7 @@ mod tests {
             "--site a=4 --for 1h --manual-provision",
             "--site a=4 --for 1h --series lab",
             "--site a=4@N0 --site b=8,storage=2TB --link a-b=2.5G,latency=5ms --for 1h30 --user ada",
-            "--site no=1 --site 7=2@true --site é\"=3 --link no-7=1bit/s --for 1.5s --user null",
+            "--site no=1 --site 7=2@true --site é\"=3 --link no-7=1kbit/s --for 1.5s --user null",
             "--site a=4 --for 2h --after 2026-11-21T10:00:00.25Z --before 2026-11-22T00:00:00Z",
         ];
         for line in lines {

@@ -243,7 +243,7 @@ impl Deployment {
     pub(crate) fn audit(&self) -> String {
         let managers = MANAGERS.map(|(_, port)| self.address(port)).join(",");
         let journal = self.journal().display().to_string();
-        self.run(&format!("coalloc audit --patience 100 --rm {managers} --journal {journal}"))
+        self.run(&format!("coalloc audit --patience 100s --rm {managers} --journal {journal}"))
     }
 
     /// Checks that nothing has ended but processes of the coordinator that were replaced, each once, and returns how often

@@ -51,15 +51,19 @@ pub fn optimality(plan: &v1::Plan) -> Optimality {
     }
 }
 
+/// A number of points with its noun.
+fn in_points(number: String) -> String {
+    if number == "1" { "1 point".to_owned() } else { format!("{number} points") }
+}
+
 /// When the plan runs, and what it costs.
 #[must_use]
 pub fn when_and_cost(plan: &v1::Plan) -> String {
     let window = text::window(plan.window.as_ref());
     let length = text::length(plan.window.as_ref()).unwrap_or(Span::ZERO);
-    let cost = text::points(plan.cost_millipoints);
-    let price =
-        comparison::price(plan).map_or_else(String::new, |price| format!(", price {price} points"));
-    format!("{window} ({length}){price}, cost {cost} points")
+    let cost = in_points(text::points(plan.cost_millipoints));
+    let price = comparison::price(plan).map(|price| format!(", price {}", in_points(price)));
+    format!("{window} ({length}){}, cost {cost}", price.unwrap_or_default())
 }
 
 /// Returns by how much, at most, the cheapest plan could be cheaper than this one, in percent of this
