@@ -8,8 +8,8 @@
 //! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
 //! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
 //! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
-//! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [`drawing`] is
-//! written as SVG ([`svg`]) or PNG ([`png`], with the letters of [`font`]). [`programs`] starts solvers
+//! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [drawing](crate::kit::drawing) is
+//! written as SVG ([`crate::kit::svg`]) or PNG ([`png`], with the letters of [`crate::kit::font`]). [`programs`] starts solvers
 //! that are programs, and [`swf`] finds traces of jobs and shows one (`coalloc trace`).
 //!
 //! The worlds and models themselves, statistics and verdicts are not here; `coalloc-sim` has them.
@@ -18,9 +18,7 @@ pub mod catalog;
 pub mod chart;
 pub mod clock;
 pub mod compare;
-pub mod drawing;
 pub mod fault;
-pub mod font;
 pub mod gantt;
 pub mod head;
 pub mod markdown;
@@ -35,12 +33,10 @@ pub mod source;
 pub mod stage;
 pub mod store;
 pub mod suite;
-pub mod svg;
 pub mod swf;
 pub mod tables;
 pub mod takeover;
 pub mod traces;
-pub mod whole;
 
 use clap::{Args, Subcommand};
 

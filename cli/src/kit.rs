@@ -5,8 +5,10 @@
 //! * Who is called: calls to daemons ([`rpc`]), and to whichever process leads ([`leader_channel`]); the resources of resource
 //!   managers ([`resources`]).
 //! * Certificates, and who issues them ([`authority`], and [`certificates`] for a whole federation), and how long they last ([`expiry`]).
-//! * What is printed: exit codes and failures ([`exit`]), values ([`text`]), times of a zone ([`zone`]), lists ([`output`]), timetables ([`gantt`]);
-//!   on a terminal with colours ([`colour`]), by a pager ([`pager`]), and with what is waited for ([`progress`]).
+//! * What is drawn: a drawing of lines, areas and texts ([`drawing`]) with the letters of a font ([`font`]), as SVG ([`svg`]); files
+//!   that exist completely or not at all ([`whole`]).
+//! * What is printed: exit codes and failures ([`exit`]), values ([`text`]), times of a zone ([`zone`]), lists ([`output`]), timetables
+//!   ([`gantt`]); on a terminal with colours ([`colour`]), by a pager ([`pager`]), and with what is waited for ([`progress`]).
 //!
 //! No command is here, and nothing here knows a command. The other folders import this one.
 
@@ -14,8 +16,10 @@ pub mod arguments;
 pub mod authority;
 pub mod certificates;
 pub mod colour;
+pub mod drawing;
 pub mod exit;
 pub mod expiry;
+pub mod font;
 pub mod gantt;
 pub mod input_file;
 pub mod leader_channel;
@@ -28,6 +32,8 @@ pub mod request_flags;
 pub mod resources;
 pub mod rpc;
 pub mod schema;
+pub mod svg;
 pub mod text;
 pub mod when;
+pub mod whole;
 pub mod zone;

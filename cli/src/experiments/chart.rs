@@ -1,12 +1,12 @@
 //! The layout of a plot: scales, axes, lines with their confidence intervals, legend.
 //!
-//! All texts are measured with the font of [`super::font`], so that nothing overlaps.
+//! All texts are measured with the font of [`crate::kit::font`], so that nothing overlaps.
 
 use coalloc_sim::experiment::Summary;
 use coalloc_sim::experiment::judge::number;
 
-use super::drawing::{Anchor, COLOURS, Drawing, PagePosition, log_ticks, ticks};
-use super::font::{widest, width};
+use crate::kit::drawing::{Anchor, COLOURS, Drawing, PagePosition, log_ticks, ticks};
+use crate::kit::font::{widest, width};
 
 /// One line of a plot.
 pub struct Line {
@@ -296,8 +296,8 @@ fn draw_line(picture: &mut Drawing, line: &Line, at: usize, lines: usize, x: &Sc
 
 #[cfg(test)]
 mod tests {
-    use super::super::drawing::Element;
     use super::*;
+    use crate::kit::drawing::Element;
 
     fn chart(names: &[&str]) -> Chart {
         Chart {

@@ -13,12 +13,12 @@ use coalloc_sim::experiment::TraceEvent;
 use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::trace::TracedResource;
 
-use super::drawing::{Anchor, COLOURS, Drawing, ticks};
-use super::font::widest;
-use super::{png, svg, whole};
+use super::png;
+use crate::kit::drawing::{Anchor, COLOURS, Drawing, ticks};
 use crate::kit::exit::{Answer, Failure};
+use crate::kit::font::widest;
 use crate::kit::gantt::{ASCII, BLOCKS, Row, draw_day};
-use crate::kit::text;
+use crate::kit::{svg, text, whole};
 
 /// Draw the timetable of sites and links from the trace of a run
 #[derive(Debug, Clone, Args)]
@@ -35,6 +35,9 @@ pub struct GanttArgs {
     /// Write the drawing to this file, as PNG
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
+    /// Width from the first start to the last end in the drawing, in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(200..=10_000))]
+    width: u16,
     /// Only resources whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -79,7 +82,7 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
     };
     let mut out = in_text(&lanes, start, end, args.ascii);
     if args.svg.is_some() || args.png.is_some() {
-        let drawn = picture(&lanes, start, end);
+        let drawn = picture(&lanes, start, end, f64::from(args.width));
         let is_trace = |file: &PathBuf| file.canonicalize().ok() == args.file.canonicalize().ok();
         if let Some(file) = [&args.svg, &args.png].into_iter().flatten().find(|file| is_trace(file))
         {
@@ -226,33 +229,36 @@ fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
 /// Height of the row of a site, and of a link.
 const SITE: f64 = 34.0;
 const LINK: f64 = 18.0;
-/// Width between the first start and the last end.
-const WIDE: f64 = 1_000.0;
+/// In a drawing of few resources, rows are so much higher.
+const FEW_LANES: usize = 4;
+const FEW_LANES_FACTOR: f64 = 1.6;
 const TOP: f64 = 34.0;
 const TITLE: &str = "What is reserved, by resource; the height of a row is its capacity";
 
-fn picture(lanes: &[Lane], start: i64, end: i64) -> Drawing {
+fn picture(lanes: &[Lane], start: i64, end: i64, wide: f64) -> Drawing {
     let is_site = |lane: &Lane| lane.kind == TracedResource::Site;
-    let height = |lane: &Lane| if is_site(lane) { SITE } else { LINK };
+    let factor = if lanes.len() > FEW_LANES { 1.0 } else { FEW_LANES_FACTOR };
+    let height = |lane: &Lane| factor * if is_site(lane) { SITE } else { LINK };
     let letters = |lane: &Lane| if is_site(lane) { 12.0 } else { 10.0 };
     let names = lanes.iter().map(|lane| widest([lane.name.as_str()], letters(lane)));
     let left = names.fold(0.0, f64::max) + 14.0;
     let bottom = TOP + lanes.iter().map(|lane| height(lane) + 3.0).sum::<f64>();
-    let mut picture = Drawing::new(left + WIDE + 24.0, bottom + 30.0);
+    let mut picture =
+        Drawing::new((left + wide).max(14.0 + widest([TITLE], 13.0)) + 24.0, bottom + 30.0);
     let length = (end - start).max(1) as f64;
-    let x = |at: f64| left + (at - start as f64) / length * WIDE;
-    picture.text((left, 20.0), TITLE, 13.0, Anchor::Start);
+    let x = |at: f64| left + (at - start as f64) / length * wide;
+    picture.text((14.0, 20.0), TITLE, 13.0, Anchor::Start);
     let mut top = TOP;
     for lane in lanes {
         let high = height(lane);
-        picture.rect((left, top), (WIDE, high), "#f3f3f3", "");
+        picture.rect((left, top), (wide, high), "#f3f3f3", "");
         let place = (left - 6.0, top + high / 2.0 + 4.0);
         picture.text(place, &lane.name, letters(lane), Anchor::End);
         top += high + 3.0;
     }
     // The unit is hours if there are several of them, otherwise seconds.
     let (unit, name) = if length > 4.0 * 3600e6 { (3600e6, "h") } else { (1e6, "s") };
-    for tick in ticks(start as f64 / unit, end as f64 / unit, 12) {
+    for tick in ticks(start as f64 / unit, end as f64 / unit, (wide / 80.0) as usize) {
         let at = x(tick * unit);
         picture.line((at, TOP), (at, bottom), "#dddddd", 1.0);
         let text = format!("{} {name}", number(tick));

@@ -7,7 +7,7 @@ use coalloc_sim::experiment::file::{Plot, Term};
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
 use super::chart::{Chart, Line};
-use super::drawing::Drawing;
+use crate::kit::drawing::Drawing;
 
 /// Maximum number of lines in one plot; more lines are left out, and the plot says so.
 const LINES_MAX: usize = 24;

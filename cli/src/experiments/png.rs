@@ -10,8 +10,8 @@ use tiny_skia::{
     Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform,
 };
 
-use super::drawing::{Anchor, Drawing, Element, INK, PagePosition};
-use super::font;
+use crate::kit::drawing::{Anchor, Drawing, Element, INK, PagePosition};
+use crate::kit::font;
 
 /// Pixels for each unit of a drawing.
 ///

@@ -13,9 +13,10 @@ use coalloc_sim::experiment::{Experiment, Results};
 
 use super::programs::InstalledSolvers;
 use super::suite::{RunnableExperiment, RunningExperiment, deal};
-use super::{markdown, plot, png, stage, svg, tables, traces, whole};
+use super::{markdown, plot, png, stage, tables, traces};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
+use crate::kit::{svg, whole};
 
 /// Run experiments: tables, plots and reports that compare with the papers' numbers
 ///

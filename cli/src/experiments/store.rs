@@ -8,7 +8,7 @@
 //! A run may be killed at any moment, and the disk may fill up. A later run can continue from whatever is
 //! left: a line is written completely or removed again, nothing is written after a line that could not be
 //! written, and a line that is incomplete all the same is ignored and its run repeated. Every other file is
-//! replaced atomically ([`super::whole`]). The runs of a finished experiment are in the order of its points
+//! replaced atomically ([`crate::kit::whole`]). The runs of a finished experiment are in the order of its points
 //! and seeds, so that the file has the same bytes no matter how the runs came about.
 //!
 //! A process that writes holds a lock on `results.jsonl`; a second process is refused.
@@ -23,9 +23,9 @@ use coalloc_sim::experiment::{Measures, Results};
 use serde::{Deserialize, Serialize};
 
 use super::head::Head;
-use super::whole;
 use crate::kit::exit::{Exit, Failure};
 use crate::kit::text;
+use crate::kit::whole;
 
 /// The file that contains the runs.
 pub const RUNS: &str = "results.jsonl";

@@ -15,8 +15,8 @@ use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
 use super::models::PreparedModel;
-use super::whole;
 use crate::kit::exit::Failure;
+use crate::kit::whole;
 
 /// Writes events as they come.
 struct Lines<'a> {

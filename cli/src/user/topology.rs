@@ -1,7 +1,9 @@
-//! `coalloc topology`: shows sites, paths, exchange points, and which resource managers answer.
+//! `coalloc topology`: shows sites, paths, exchange points, and which resource managers answer; and draws them ([`map`]).
+
+mod map;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coalloc_net::needs::version_from_wire;
@@ -9,7 +11,7 @@ use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::rpc::{self, GrcArgs};
-use crate::kit::text;
+use crate::kit::{svg, text, whole};
 use crate::user::offline::Federation;
 use crate::user::wording::owed::{denied_by_all, overreaching, owed};
 
@@ -21,6 +23,9 @@ pub struct TopologyArgs {
     federation: Option<PathBuf>,
     #[command(flatten)]
     grc: GrcArgs,
+    /// Draw a map into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Print the DescribeFederationResponse (the FederationFile, with --federation) as JSON
     #[arg(long)]
     json: bool,
@@ -29,18 +34,40 @@ pub struct TopologyArgs {
 /// Runs `coalloc topology`.
 ///
 /// # Errors
-/// When the file is wrong or the coordinator cannot be asked.
+/// When the file is wrong, the coordinator cannot be asked, or the map cannot be written.
 pub async fn run(args: &TopologyArgs) -> Result<Answer, Failure> {
     if let Some(path) = &args.federation {
         let file = Federation::read(path)?.file;
+        if let Some(svg) = &args.svg {
+            let (sites, paths) = owned_in_file(&file);
+            write_map(svg, &sites, &paths, &file.exchange_points)?;
+        }
         let text = if args.json { text::json(&file)? } else { describe_file(&file) };
         return Ok(Answer::done(text));
     }
     let mut client = args.grc.connect().await?;
     let response = client.describe_federation(v1::DescribeFederationRequest {}).await;
     let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
+    if let Some(svg) = &args.svg {
+        let (sites, paths) = owned_in_response(&response);
+        write_map(svg, &sites, &paths, &response.exchange_points)?;
+    }
     let text = if args.json { text::json(&response)? } else { describe(&response) };
     Ok(Answer::done(text))
+}
+
+/// Writes the map.
+fn write_map(
+    file: &Path,
+    sites: &[OwnedResource<'_, v1::Site>],
+    paths: &[OwnedResource<'_, v1::Path>],
+    exchange_points: &[String],
+) -> Result<(), Failure> {
+    let drawing = map::drawing(sites, paths, exchange_points);
+    whole::write(file, svg::svg(&drawing).as_bytes()).map_err(|error| {
+        let needed = "needed: a file in a folder that is there and can be written";
+        Failure::bad_input(format!("--svg {}: {error}\n{needed}", file.display()))
+    })
 }
 
 /// A site or a path, with the names of its domain and of its resource manager.
@@ -50,7 +77,10 @@ struct OwnedResource<'a, T> {
     thing: &'a T,
 }
 
-fn describe_file(file: &v1::FederationFile) -> String {
+/// The sites, and the paths.
+type Owned<'a> = (Vec<OwnedResource<'a, v1::Site>>, Vec<OwnedResource<'a, v1::Path>>);
+
+fn owned_in_file(file: &v1::FederationFile) -> Owned<'_> {
     let sites = file.computes.iter().flat_map(|inventory| {
         let own =
             |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
@@ -61,13 +91,18 @@ fn describe_file(file: &v1::FederationFile) -> String {
             |thing| OwnedResource { domain: &inventory.domain, manager: &inventory.name, thing };
         inventory.paths.iter().map(own)
     });
+    (sites.collect(), paths.collect())
+}
+
+fn describe_file(file: &v1::FederationFile) -> String {
+    let (sites, paths) = owned_in_file(file);
     let mut out = String::new();
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(out, "federation {}", file.name);
     if !file.source.is_empty() {
         let _ = writeln!(out, "source: {}", file.source);
     }
-    out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
+    out += &inventory(&sites, &paths);
     let _ = writeln!(out, "\nexchange points: {}", text::enumerate(&file.exchange_points));
     if !file.taken.is_empty() {
         let taken = text::count(file.taken.len(), "segment");
@@ -76,7 +111,7 @@ fn describe_file(file: &v1::FederationFile) -> String {
     out
 }
 
-fn describe(response: &v1::DescribeFederationResponse) -> String {
+fn owned_in_response(response: &v1::DescribeFederationResponse) -> Owned<'_> {
     let described = || {
         let managers = response.resource_managers.iter();
         managers.filter_map(|manager| Some((manager, manager.description.as_ref()?)))
@@ -91,8 +126,13 @@ fn describe(response: &v1::DescribeFederationResponse) -> String {
             |thing| OwnedResource { domain: &description.domain, manager: &manager.name, thing };
         description.paths.iter().map(own)
     });
+    (sites.collect(), paths.collect())
+}
+
+fn describe(response: &v1::DescribeFederationResponse) -> String {
+    let (sites, paths) = owned_in_response(response);
     let mut out = format!("coordinator {}\n", response.coordinator);
-    out += &inventory(&sites.collect::<Vec<_>>(), &paths.collect::<Vec<_>>());
+    out += &inventory(&sites, &paths);
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
     out += &managers(&response.resource_managers);
     let denied = denied_by_all(response).into_iter();

@@ -1,5 +1,5 @@
-//! A drawing made of a few kinds of elements, for plots and timetables; written as SVG ([`super::svg`]) or
-//! as PNG ([`super::png`]).
+//! A drawing made of a few kinds of elements, for plots, timetables and maps; written as SVG ([`super::svg`]) or
+//! as PNG ([`crate::experiments::png`]).
 //!
 //! It uses no plotting library: a plot is only lines, rectangles and texts, and both formats must show the
 //! same. The page is white, so that it can also be read on a dark page.
