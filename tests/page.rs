@@ -1,8 +1,8 @@
 //! The commands on a page of the user's guide.
 //!
-//! A block of the language `console` (run by tests/guide) or `sh` (run by tests/compose, and those of
-//! own-federation.md by tests/guide) holds commands only, one a line
-//! behind `$ `. A comment `# exit N` behind a command says with which exit code it ends, and otherwise that is 0.
+//! A block of the language `console` (run by tests/guide) or `sh` (run by a shell: in tests/compose, and for pages that begin with
+//! a folder of their own in tests/guide) holds commands only, one a line behind `$ `. A comment `# exit N` behind a command
+//! says with which exit code it ends, and otherwise that is 0.
 //!
 //! Left out: running them.
 

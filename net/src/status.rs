@@ -35,7 +35,8 @@ fn with_reason(
     Status::with_error_details(code, plain_text::one_line(&text), details)
 }
 
-/// INVALID_ARGUMENT with `google.rpc.BadRequest`, which has field, value and allowed range. Nothing was done.
+/// INVALID_ARGUMENT with `google.rpc.BadRequest`: a value is not allowed. The details have field, value and allowed range. Nothing
+/// was done.
 #[must_use]
 pub fn invalid(error: &InvalidField) -> Status {
     let text = error.problem();
@@ -44,7 +45,7 @@ pub fn invalid(error: &InvalidField) -> Status {
     with_reason(Code::InvalidArgument, "INVALID_FIELD", &about, error.to_string(), details)
 }
 
-/// UNIMPLEMENTED with `google.rpc.ErrorInfo`: the caller needs something that this release does not know. Nothing was done.
+/// UNIMPLEMENTED: the caller needs something that this release does not know. Nothing was done.
 #[must_use]
 pub fn unsupported(unknown: &[String], program: &str, protocol: u32) -> Status {
     let words = unknown.join(", ");
@@ -56,7 +57,7 @@ pub fn unsupported(unknown: &[String], program: &str, protocol: u32) -> Status {
     with_reason(Code::Unimplemented, "UNSUPPORTED", &about, text, ErrorDetails::new())
 }
 
-/// NOT_FOUND with `google.rpc.ResourceInfo`.
+/// NOT_FOUND with `google.rpc.ResourceInfo`: there is nothing of this name or id here.
 #[must_use]
 pub fn not_found(kind: &str, name: &str) -> Status {
     let text = format!("there is no {kind} {name:?} here");
@@ -72,14 +73,14 @@ pub fn other_content(kind: &str, id: &str) -> Status {
     with_reason(Code::AlreadyExists, "OTHER_CONTENT", &[(kind, id)], text, details)
 }
 
-/// PERMISSION_DENIED with `google.rpc.ErrorInfo`.
+/// PERMISSION_DENIED: the caller may not make this call, or not about this. Nothing was done.
 #[must_use]
 pub fn denied(text: impl Into<String>) -> Status {
     let (code, details) = (Code::PermissionDenied, ErrorDetails::new());
     with_reason(code, "NOT_ALLOWED", &[], text, details)
 }
 
-/// UNAUTHENTICATED with `google.rpc.ErrorInfo`: the caller has not proven who it is.
+/// UNAUTHENTICATED: the caller has not proven who it is.
 #[must_use]
 pub fn unauthenticated(text: impl Into<String>) -> Status {
     let (code, details) = (Code::Unauthenticated, ErrorDetails::new());
@@ -119,7 +120,7 @@ pub fn disk_full(what: &str) -> Status {
     with_reason(Code::ResourceExhausted, "DISK_FULL", &[], text, details)
 }
 
-/// UNAVAILABLE with `google.rpc.RetryInfo`: the daemon is stopping.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the daemon is stopping. Nothing was done.
 #[must_use]
 pub fn stopping() -> Status {
     let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));
@@ -180,8 +181,8 @@ pub fn outcome_unknown(kind: &str, id: &str) -> Status {
     with_reason(Code::Unavailable, OUTCOME_UNKNOWN, &[(kind, id)], text, details)
 }
 
-/// As [`outcome_unknown`], for a call that was accepted but not answered, where it is not known which request
-/// it was about.
+/// UNAVAILABLE with `google.rpc.RetryInfo`: the daemon is stopping, and has accepted the call but not answered it. As
+/// [`outcome_unknown`], where it is not known which request the call was about.
 #[must_use]
 pub fn answer_lost() -> Status {
     let details = ErrorDetails::with_retry_info(Some(STOPPING_RETRY));

@@ -1,18 +1,25 @@
 //! The user's guide is true: every command in the `console` blocks of its pages is run, in order, from the
 //! root of the repository, and ends with the exit code that the page says.
 //!
-//! A shell runs the commands of own-federation.md, from an empty folder ([`own_federation`]). What the program says to bad
-//! input is in a table ([`mistakes`]).
+//! A shell ([`mod@shell`]) runs the commands of own-federation.md, from an empty folder ([`own_federation`]), those of
+//! the chapter about the API ([`api`]), and those of tutorials ([`tutorials`]). What the program says to bad input is in a table ([`mistakes`]). What is made of the
+//! source and of the program is compared with both: the reference ([`mod@reference`]) and pictures ([`pictures`]).
 //!
 //! Each page of `docs/guide/` stands alone: it starts the federation that it needs, in /tmp/elgl.
 
 // clippy allows unwrap in test functions only; the helpers of this file are test code all through.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod api;
+mod generated;
 mod mistakes;
 mod own_federation;
 #[path = "../page.rs"]
 mod page;
+mod pictures;
+mod reference;
+mod shell;
+mod tutorials;
 mod words;
 
 use std::collections::BTreeSet;
@@ -27,6 +34,8 @@ struct Guide {
     root: PathBuf,
     folder: tempfile::TempDir,
     coordinator: Option<String>,
+    /// Who calls: a folder in `identities/`.
+    identity: String,
 }
 
 impl Drop for Guide {
@@ -52,7 +61,13 @@ impl Guide {
         let mut words = words_of(&command).into_iter();
         match words.next().as_deref() {
             // The demo has printed the address of its coordinator; the guide only shows an example.
-            Some("export") => return,
+            Some("export") => {
+                let variable = words.next().unwrap();
+                if let Some(folder) = variable.strip_prefix("COALLOC_IDENTITY=") {
+                    folder.rsplit('/').next().unwrap().clone_into(&mut self.identity);
+                }
+                return;
+            }
             Some("coalloc") => {}
             other => panic!("the guide may only show `coalloc` and `export`: {other:?}"),
         }
@@ -60,8 +75,8 @@ impl Guide {
         process.args(words).current_dir(&self.root);
         process.env_remove("COALLOC_GRC").env_remove("COALLOC_IDENTITY");
         if let Some(coordinator) = &self.coordinator {
-            let operator = self.folder.path().join("elgl/identities/operator");
-            process.env("COALLOC_GRC", coordinator).env("COALLOC_IDENTITY", operator);
+            let identity = self.folder.path().join("elgl/identities").join(&self.identity);
+            process.env("COALLOC_GRC", coordinator).env("COALLOC_IDENTITY", identity);
         }
         let output = process.output().unwrap();
         let shown = shown(&output);
@@ -112,7 +127,8 @@ fn every_command_of_the_guide_does_what_it_says() {
 
 fn run_page(page: &Path) -> usize {
     let folder = tempfile::tempdir().unwrap();
-    let mut guide = Guide { root: root(), folder, coordinator: None };
+    let identity = "operator".to_owned();
+    let mut guide = Guide { root: root(), folder, coordinator: None, identity };
     let commands = page::commands(page, "console");
     for command in &commands {
         guide.run(command);

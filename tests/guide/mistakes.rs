@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::own_federation::{Detached, free_ports};
+use crate::shell::{Detached, free_ports};
 use crate::{shown, words_of};
 
 const TABLE: &str = include_str!("mistakes.txt");
@@ -85,8 +85,8 @@ fn every_mistake_is_told_with_what_to_do() {
     assert!(table.len() >= COMMANDS_MIN, "{} commands", table.len());
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let _detached = Detached(folder);
     let federation = folder.join("my-federation");
+    let _detached = Detached(&federation);
     let port = free_ports(8, 25_000);
     let coalloc = |words: &[String], at: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));

@@ -1,86 +1,31 @@
 //! The chapter "Your own federation, step by step": a shell runs its commands from an empty folder, as a reader types them.
 //! And what the page only tells of `coalloc up`: it stays in the foreground until Ctrl-C.
-//!
-//! Only the ports differ: other tests of this machine may have those of the page.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::page::{self, PageCommand};
-use crate::root;
+use crate::shell::{Detached, PORTS, ShellPage, free_ports};
 
 /// The most commands from an empty folder to the first reservation.
 const COMMANDS_MAX: usize = 12;
-/// The ports of the page.
-const PORTS: [u16; 2] = [7_000, 7_100];
-
-/// A port of which the next ones are free, too.
-pub(crate) fn free_ports(count: u16, after: u16) -> u16 {
-    let are_free = |base: &u16| {
-        let bound = (*base..base + count).map(|port| TcpListener::bind(("127.0.0.1", port)));
-        bound.collect::<Result<Vec<_>, _>>().is_ok()
-    };
-    let first = after + (std::process::id() % 400) as u16 * count;
-    (first..first + 3_000).step_by(count.into()).find(are_free).expect("free ports")
-}
-
-/// The commands as a script that stops at the first one with another exit code than the page says.
-fn script(commands: &[PageCommand]) -> String {
-    let ports = [free_ports(8, 12_000), free_ports(8, 16_500)];
-    let mut script =
-        String::from("code() { [ $? -eq $1 ] || { echo \"$2: not $1\"; exit 99; }; }\n");
-    for PageCommand { line, command, exit } in commands {
-        let mut command = command.clone();
-        if command.starts_with("coalloc init") && !command.contains("--port-base") {
-            command += &format!(" --port-base {}", PORTS[0]);
-        }
-        for (page, free) in PORTS.iter().zip(ports) {
-            command = command.replace(&page.to_string(), &free.to_string());
-        }
-        let quoted = line.replace('\'', "'\\''");
-        script += &format!("{command}\ncode {exit} '$ {quoted}'\n");
-    }
-    script
-}
-
-pub(crate) struct Detached<'a>(pub(crate) &'a Path);
-
-impl Drop for Detached<'_> {
-    fn drop(&mut self) {
-        // The last command of the page stops the daemons; after a failure before it, this does.
-        if let Ok(pids) = std::fs::read_to_string(self.0.join("my-federation/pids")) {
-            let mut kill = Command::new("kill");
-            let _ = kill.args(pids.split_whitespace()).stderr(Stdio::null()).status();
-        }
-    }
-}
 
 #[test]
 fn an_own_federation_has_a_reservation_after_at_most_twelve_commands() {
-    let commands = page::commands(&root().join("docs/guide/own-federation.md"), "sh");
+    let folder = tempfile::tempdir().unwrap();
+    let federation = folder.path().join("my-federation");
+    // The last command of the page stops the daemons; after a failure before it, this does.
+    let _detached = Detached(&federation);
+    let page = ShellPage::new("own-federation.md", folder.path())
+        .with_ports(7_000, free_ports(PORTS, 12_000))
+        .with_ports(7_100, free_ports(PORTS, 16_500));
+    let commands = page.commands();
     let reserve = commands.iter().position(|one| one.command.starts_with("coalloc reserve"));
     let count = reserve.expect("the page reserves") + 1;
     assert!(count <= COMMANDS_MAX, "{count} commands to the first reservation");
-    let folder = tempfile::tempdir().unwrap();
-    let _detached = Detached(folder.path());
-    let program = Path::new(env!("CARGO_BIN_EXE_coalloc"));
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", program.parent().unwrap().display());
-    // Detached daemons keep no pipe of this test open: their output goes into their logs.
-    let output = Command::new("sh")
-        .args(["-c", &script(&commands)])
-        .current_dir(folder.path())
-        .env("PATH", path)
-        .env_remove("COALLOC_GRC")
-        .env_remove("COALLOC_IDENTITY")
-        .output()
-        .unwrap();
-    let shown = crate::shown(&output);
-    assert_eq!(output.status.code(), Some(0), "{shown}");
+    let shown = page.run();
     for expected in [
         "3 resource managers, 3 reachable",
         ": confirmed",

@@ -101,7 +101,7 @@ pub struct WorkloadSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanningSettings {
-    /// The planner by name, see `coalloc_plan::TaskPlannerName`.
+    /// The planner, by the name that users give, such as `mc-t`.
     pub planner: String,
     /// One scheduler for all nodes, or one at each node.
     #[serde(default)]
