@@ -82,8 +82,9 @@ fuzz SECONDS="300":
 fuzz-guided TARGET SECONDS="300":
     RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none {{TARGET}} -- -max_total_time={{SECONDS}} -timeout=20 -rss_limit_mb=1024 -dict=fuzz/corpus/{{TARGET}}.dict
 
-# Write what is generated anew: stories, and the sections of docs/PROTOCOL.md; read the diff before you commit it.
+# Write what is generated anew: stories, sections of docs/PROTOCOL.md, docs/reference and the guide's pictures; read the diff before you commit it.
 bless:
+    COALLOC_BLESS=1 cargo test -p coalloc --test guide -- reference pictures
     COALLOC_BLESS=1 cargo test -p coalloc-sim --test documents
     COALLOC_BLESS=1 cargo test -p coalloc-sim --features planted --test planted
 
@@ -91,6 +92,10 @@ bless:
 planted:
     cargo test -p coalloc-sim --features planted --test planted -- --nocapture
     cargo test -p coalloc-sim --features planted --test explore -- --nocapture what_is_planted
+
+# The guide as a site, in target/site; needs mdbook.
+site:
+    docs/site/build
 
 # Licences, bans and sources of all dependencies.
 deny:

@@ -19,6 +19,7 @@ mod page;
 mod pictures;
 mod reference;
 mod shell;
+mod site;
 mod tutorials;
 mod words;
 
