@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use prost::Message as _;
+use prost_types::FileDescriptorSet;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = [
@@ -19,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let encoded = descriptors.encode_to_vec();
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), &encoded)?;
+    std::fs::write(out.join("methods.rs"), methods(&descriptors)?)?;
     tonic_prost_build::configure()
         .compile_well_known_types(true)
         .extern_path(".google.protobuf", "crate")
@@ -28,6 +30,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let code = std::fs::read_to_string(&mapping)?;
     std::fs::write(&mapping, with_units(&code)?)?;
     Ok(())
+}
+
+/// A list of all methods, as entries of `crate::method::METHODS`.
+fn methods(descriptors: &FileDescriptorSet) -> Result<String, String> {
+    let mut out = String::from("&[\n");
+    for file in &descriptors.file {
+        for service in &file.service {
+            for method in &service.method {
+                let own = |name: &str| {
+                    let own =
+                        name.strip_prefix(".coalloc.v1.").map(|name| format!("crate::v1::{name}"));
+                    own.ok_or_else(|| format!("{name} is not a message of coalloc.v1"))
+                };
+                let (request, answer) = (own(method.input_type())?, own(method.output_type())?);
+                let (package, of, name) = (file.package(), service.name(), method.name());
+                let streams = method.server_streaming();
+                out += &format!(
+                    "Method {{ path: \"/{package}.{of}/{name}\", streams: {streams}, \
+                     read: read::<{request}>, show: show::<{answer}> }},\n"
+                );
+            }
+        }
+    }
+    Ok(out + "]")
 }
 
 /// The generated mapping, with fields of rates read as `crate::notation::RateField`: numbers as before, and texts with

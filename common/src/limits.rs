@@ -843,6 +843,14 @@ pub const WATCH_PROGRESS: Span = Span::from_secs(10);
 pub const WATCH_READ_PATIENCE: Span = Span::from_secs(5);
 /// A watcher whose client takes nothing for so long loses its place to others; the client resumes with its token.
 pub const WATCH_STALL_MAX: Span = Span::from_secs(120);
+/// Connections of the web listener; one more waits. Two hundred viewers, each with a stream, and what they click.
+pub const WEB_CONNECTIONS_MAX: usize = 512;
+/// Longest time of a connection of the web listener for a TLS handshake, and for the head of its next request.
+pub const WEB_HEAD_PATIENCE: Span = Span::from_secs(15);
+/// Longest time in which the body of a request to the web listener arrives.
+pub const WEB_BODY_PATIENCE: Span = Span::from_secs(30);
+/// How many times as long as a message its JSON may be: a number of one byte with its name in quotes.
+pub const WEB_JSON_FACTOR: usize = 4;
 /// Scrapes of metrics answered at a time; one more waits. A Prometheus and its replica need two.
 pub const SCRAPES_MAX: usize = 8;
 /// Longest time of one scrape, including its reading and writing: Prometheus gives up after 10 s.

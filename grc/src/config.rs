@@ -5,6 +5,7 @@ pub mod quotas;
 pub mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use coalloc_common::{CoordinatorName, InvalidField, Owners, RmName, Role, Span, limits};
@@ -12,6 +13,7 @@ use coalloc_net::client::Destination;
 use coalloc_net::convert::{RequestOptions, plan_options, span_from_wire};
 use coalloc_net::daemon::{DaemonSettings, at_line, daemon_settings};
 use coalloc_net::identity::settings::Security;
+use coalloc_net::server::listen_address;
 use coalloc_proto::file::{self, Document, FileError};
 use coalloc_proto::v1;
 
@@ -45,6 +47,8 @@ pub struct GrcConfig {
     pub quotas: UserQuotas,
     /// Who moves reservations off equipment that cannot be used.
     pub repair: RepairPolicy,
+    /// Where it answers over HTTP; `None`: nowhere.
+    pub web_listen: Option<SocketAddr>,
 }
 
 /// Reads and checks the configuration file.
@@ -88,6 +92,7 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
     let upward = upward.map(|wire| ParentSettings::parse(security, &name, wire)).transpose()?;
     let (rms, owners) = peers(security, &name, &message.resource_managers)?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
+    let web_listen = web_listen(&message.web_listen, &daemon)?;
     Ok(GrcConfig {
         daemon,
         rms,
@@ -103,7 +108,26 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         tasks: TaskSettings::parse(message.tasks.as_ref())?,
         quotas: UserQuotas::parse(message.quotas.as_ref())?,
         repair: RepairPolicy::parse(message.repair)?,
+        web_listen,
     })
+}
+
+fn web_listen(text: &str, daemon: &DaemonSettings) -> Result<Option<SocketAddr>, InvalidField> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let field = "web_listen";
+    let address = listen_address(field, text)?;
+    if address.port() != 0 && [Some(daemon.listen), daemon.metrics_listen].contains(&Some(address))
+    {
+        let allowed = "an address other than daemon.listen and daemon.metrics_listen";
+        return Err(InvalidField::new(field, address, allowed));
+    }
+    if matches!(daemon.security, Security::PlainText) && !address.ip().is_loopback() {
+        let allowed = "a loopback address; everywhere else the daemon needs `identity`";
+        return Err(InvalidField::new(field, address, allowed));
+    }
+    Ok(Some(address))
 }
 
 fn peers(

@@ -7,12 +7,16 @@ use coalloc_net::daemon::DaemonError;
 use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::identity::settings::{Access, Security};
 use coalloc_net::machine::{Host, System};
-use coalloc_net::server::{self, Listener};
+use coalloc_net::server::local::LocalServices;
+use coalloc_net::server::{self, Listener, ServerError};
 use coalloc_net::shared_ledger::{Elected, Election, Standby};
 use coalloc_net::telemetry::Telemetry;
 use coalloc_net::tips::service::LedgersService;
 use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
+use coalloc_web::listener;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tonic::service::Routes;
 
 use crate::availability::federation::Federation;
@@ -163,12 +167,33 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
     }
     let access =
         Access { leadership: election.as_ref().map(Election::leadership), ..access(&config) };
+    let stopping = watch::Sender::new(false);
+    let web = match config.web_listen {
+        None => None,
+        Some(address) => {
+            let bound = TcpListener::bind(address).await;
+            let listener = bound.map_err(|source| ServerError::BindWeb { address, source })?;
+            tracing::info!(listen = %address, "answers over HTTP");
+            let local = LocalServices::new(routes.clone(), &access);
+            let mut stopping = stopping.subscribe();
+            let stop = async move {
+                // Without a sender the daemon has ended.
+                let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+            };
+            Some(tokio::spawn(listener::serve(listener, access.tls.clone(), local, stop)))
+        }
+    };
     let stop = async {
         stop.await;
         // A stream of events never ends by itself.
         node.handle.end_watches();
+        stopping.send_replace(true);
     };
     server::serve(listener, access, routes, &services, node.room.clone(), stop).await?;
+    if let Some(web) = web {
+        // It ends in bounded time, and has nothing to say.
+        let _ = web.await;
+    }
     node.stop().await;
     telemetry.stop().await;
     tracing::info!(grc = %config.name, "stopped");

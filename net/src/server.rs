@@ -7,6 +7,7 @@
 
 pub(crate) mod connection;
 mod gate;
+pub mod local;
 mod preface;
 mod table;
 mod work;
@@ -53,6 +54,14 @@ pub enum ServerError {
     /// The address of the metrics cannot be listened on.
     #[error("metrics_listen: {address} cannot be bound: {source}; does another daemon use it?")]
     BindMetrics {
+        /// The configured address.
+        address: SocketAddr,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// The address of the web listener cannot be listened on.
+    #[error("web_listen: {address} cannot be bound: {source}; does another daemon use it?")]
+    BindWeb {
         /// The configured address.
         address: SocketAddr,
         /// The error of the system.

@@ -9,6 +9,7 @@
 //! Left out on purpose: checks of values. They need the vocabulary of `common` and are in `net::convert`.
 
 pub mod file;
+pub mod method;
 pub mod notation;
 mod time;
 

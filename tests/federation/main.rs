@@ -53,5 +53,6 @@ mod tmpfs;
 mod tree_changes;
 mod trees;
 mod watch;
+mod web;
 mod workflows;
 mod workflows_simulated;

@@ -48,10 +48,13 @@ fn python_and_curl_call_a_federation_as_the_chapter_says() {
         "released: terminated\n",
         "refused: REASON_BEYOND_CAPACITY - ",
         "failed: INVALID_ARGUMENT INVALID_FIELD [('sites[0].cpus', '0 is not allowed",
+        "\"requestId\":\"from-curl\",\"user\":\"alice\",\"state\":\"RESERVATION_STATE_CONFIRMED\"",
+        "\"code\":\"not_found\"",
+        "data: {\"event\":{",
         "grpc-status: 0",
         "request_id: \"from-python\"",
         "00 00 00 00 02 08 01",
-        "coalloc_grc_reservations_total{outcome=\"confirmed\"} 1",
+        "coalloc_grc_reservations_total{outcome=\"confirmed\"} 2",
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }

@@ -195,6 +195,7 @@ async fn scenario(
         shape: args.shape(),
         telemetry: args.telemetry(),
         tasks,
+        web: true,
         ..Setup::new(folder, file)
     };
     let posts = start(&setup, daemons, !args.keep).await?;
@@ -269,8 +270,10 @@ fn keep(daemons: Daemons, folder: Folder, posts: &[Post]) -> Result<String, Fail
     // Requests go to the last daemon; in a tree that is the parent coordinator.
     let address = posts.last().map(|post| post.address.as_str()).unwrap_or_default();
     let identity = folder.join(layout::OPERATOR);
-    let coordinators = posts.iter().filter(|post| post.kind == Kind::Grc);
-    let mut coordinators: String = coordinators
+    let grcs = || posts.iter().filter(|post| post.kind == Kind::Grc);
+    let web = grcs().next_back().and_then(|post| post.web.as_deref());
+    let web = web.map(|web| format!("over HTTP    https://{web}\n  ")).unwrap_or_default();
+    let mut coordinators: String = grcs()
         .rev()
         .map(|post| format!("  {:<12} {}  {}\n", "coordinator", post.address, post.name))
         .collect();
@@ -278,6 +281,7 @@ fn keep(daemons: Daemons, folder: Folder, posts: &[Post]) -> Result<String, Fail
     let note = format!(
         "\nThe federation is still running, {} processes:\n  \
          {coordinators}  \
+         {web}\
          folder       {}\n  \
          stop it      kill $(cat {})\n  \
          use it       export COALLOC_GRC={address}\n               \

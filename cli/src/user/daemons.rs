@@ -41,6 +41,8 @@ pub struct Post {
     pub address: String,
     /// host:port of the daemon's metrics, if it serves any.
     pub metrics: Option<String>,
+    /// host:port where a coordinator answers over HTTP, if it does.
+    pub web: Option<String>,
     /// The configuration file.
     pub config: PathBuf,
     /// The file that gets the daemon's standard error.
@@ -342,6 +344,7 @@ mod tests {
             kind: Kind::Crm,
             address: "127.0.0.1:1".into(),
             metrics: None,
+            web: None,
             config: folder.join("none.json"),
             log: folder.join("none.log"),
             identity: None,

@@ -155,6 +155,7 @@ fn one(kind: Kind, path: &Path, dialer: &Dialer) -> Result<ConfiguredDaemon, Fai
         kind,
         address: reached_at(&daemon.listen),
         metrics: None,
+        web: None,
         config: path.to_owned(),
         log: ledger.with_extension("log"),
         identity: None,

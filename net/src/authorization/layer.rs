@@ -24,6 +24,7 @@ use super::Caller;
 use super::call_rates::CallRates;
 use super::roster::Roster;
 use crate::clock::{self, Clock};
+use crate::identity::server::ProvenClient;
 use crate::server::connection::CallConnection;
 use crate::{metrics, status};
 
@@ -42,8 +43,11 @@ impl Authorization {
         match self {
             Self::PlainText => Ok(Caller::plain_text()),
             Self::Roster(roster) => {
-                let connection = request.extensions().get::<CallConnection>();
-                match connection.and_then(|connection| connection.client.as_ref()) {
+                let extensions = request.extensions();
+                let connection = extensions.get::<CallConnection>();
+                let client = connection.and_then(|connection| connection.client.as_ref());
+                // A call from within this process brings its client along itself.
+                match client.or_else(|| extensions.get::<Arc<ProvenClient>>()) {
                     Some(client) => Ok(roster.caller(client)),
                     None => match request.headers().get(AUTHORIZATION) {
                         Some(header) => roster.token_caller(header),

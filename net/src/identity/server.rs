@@ -45,30 +45,32 @@ pub struct ProvenClient {
     pub causer: Causer,
 }
 
-/// The settings of both kinds of server.
+/// The settings of all kinds of server.
 #[derive(Debug)]
 pub(super) struct Settings {
     required: Arc<ServerConfig>,
     optional: Arc<ServerConfig>,
+    web: Arc<ServerConfig>,
 }
 
 impl Settings {
     pub(super) fn new(certified: &Arc<CertifiedKey>, trust: &Arc<Trust>, clock: &Clock) -> Self {
-        let of = |certificates| {
+        let of = |certificates, protocol: &[u8]| {
             let verifier = Arc::new(ClientVerifier { trust: Arc::clone(trust), certificates });
             let mut config =
                 ServerConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
                     .with_client_cert_verifier(verifier)
                     .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(certified))));
-            config.alpn_protocols = vec![b"h2".to_vec()];
+            config.alpn_protocols = vec![protocol.to_vec()];
             config.session_storage = Arc::new(NothingIsResumed);
             config.send_tls13_tickets = 1;
             config.time_provider = Arc::new(clock.clone());
             Arc::new(config)
         };
         Self {
-            required: of(ClientCertificates::Required),
-            optional: of(ClientCertificates::Optional),
+            required: of(ClientCertificates::Required, b"h2"),
+            optional: of(ClientCertificates::Optional, b"h2"),
+            web: of(ClientCertificates::Optional, b"http/1.1"),
         }
     }
 }
@@ -78,13 +80,20 @@ impl Settings {
 pub struct TlsServer {
     store: Arc<IdentityStore>,
     certificates: ClientCertificates,
+    is_web: bool,
 }
 
 impl TlsServer {
     /// A server that shows the certificate of `store`, as it is when a client connects.
     #[must_use]
     pub const fn new(store: Arc<IdentityStore>, certificates: ClientCertificates) -> Self {
-        Self { store, certificates }
+        Self { store, certificates, is_web: false }
+    }
+
+    /// The same server for browsers: its clients speak HTTP/1.1, and need no certificate.
+    #[must_use]
+    pub fn for_web(&self) -> Self {
+        Self { is_web: true, certificates: ClientCertificates::Optional, ..self.clone() }
     }
 
     /// The identity of this server, and who it believes.
@@ -103,6 +112,7 @@ impl TlsServer {
     ) -> std::io::Result<(BoxStream, Option<Arc<ProvenClient>>)> {
         let current = self.store.current();
         let settings = match self.certificates {
+            _ if self.is_web => &current.servers.web,
             ClientCertificates::Required => &current.servers.required,
             ClientCertificates::Optional => &current.servers.optional,
         };

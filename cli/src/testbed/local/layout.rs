@@ -66,6 +66,8 @@ pub struct Setup<'a> {
     /// Two processes of the only coordinator share its ledger in etcd; for each of them, the addresses at which it reaches
     /// etcd's members.
     pub etcd: Option<[Vec<String>; 2]>,
+    /// Coordinators answer over HTTP, too.
+    pub web: bool,
 }
 
 /// The names of the processes that share a coordinator's ledger.
@@ -76,7 +78,8 @@ impl<'a> Setup<'a> {
     #[must_use]
     pub fn new(folder: &'a Path, file: &'a v1::FederationFile) -> Self {
         let (shape, telemetry) = (Shape::One, Telemetry::default());
-        Self { folder, file, shape, telemetry, tasks: None, plain_text: false, etcd: None }
+        let (tasks, etcd) = (None, None);
+        Self { folder, file, shape, telemetry, tasks, plain_text: false, etcd, web: false }
     }
 
     /// The coordinators that may watch a resource manager's profiles and search its servers, if tasks are planned or
@@ -147,6 +150,7 @@ struct Offices<'a> {
     folder: &'a Path,
     addresses: std::vec::IntoIter<String>,
     scraped: std::vec::IntoIter<String>,
+    web: std::vec::IntoIter<u16>,
     /// `None` in plain text.
     certificates: Option<Certificates>,
     /// Connects as the operator.
@@ -164,7 +168,9 @@ impl<'a> Offices<'a> {
             Shape::Rivals(count) => count as usize,
         };
         let daemons = file.networks.len() + file.computes.len() + coordinators;
-        let ports = ports::free(if setup.telemetry.metrics { 2 * daemons } else { daemons })?;
+        let scraped = if setup.telemetry.metrics { daemons } else { 0 };
+        let mut ports = ports::free(daemons + scraped + if setup.web { coordinators } else { 0 })?;
+        let web = ports.split_off(daemons + scraped).into_iter();
         let mut addresses: Vec<String> =
             ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect();
         let scraped = addresses.split_off(daemons).into_iter();
@@ -179,7 +185,8 @@ impl<'a> Offices<'a> {
             dialer = rpc::dialer_of(&folder.join(OPERATOR))?;
             certificates = Some(made);
         }
-        Ok(Self { folder, addresses: addresses.into_iter(), scraped, certificates, dialer })
+        let addresses = addresses.into_iter();
+        Ok(Self { folder, addresses, scraped, web, certificates, dialer })
     }
 
     /// A daemon at the next address. There are as many addresses as daemons.
@@ -187,6 +194,9 @@ impl<'a> Offices<'a> {
         let address = self.addresses.next().unwrap_or_default();
         let mut post = Post::new(self.folder, kind, name, address);
         post.metrics = self.scraped.next();
+        if kind == Kind::Grc {
+            post.web = self.web.next().map(|port| format!("127.0.0.1:{port}"));
+        }
         post.dialer = self.dialer.clone();
         if let Some(certificates) = &mut self.certificates {
             let role = match kind {
@@ -275,6 +285,7 @@ pub(crate) struct ManagerFile<'a, Inventory> {
 /// The configuration of a coordinator without a parent coordinator.
 pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1::GrcFile {
     v1::GrcFile {
+        web_listen: String::new(),
         daemon: Some(daemon),
         name: name.to_owned(),
         resource_managers: managers,
@@ -358,7 +369,8 @@ fn write_coordinators(
             let mut daemon = process.daemon(telemetry)?;
             let etcd = setup.etcd.as_ref().and_then(|etcd| etcd.get(number));
             daemon.shared_ledger = etcd.map(|etcd| shared_ledger(post, &process, etcd));
-            let config = grc(daemon, &post.name, managers.clone());
+            let mut config = grc(daemon, &post.name, managers.clone());
+            config.web_listen = post.web.clone().unwrap_or_default();
             process.write(&v1::GrcFile {
                 upward: upward.clone(),
                 tasks: tasks.clone(),
@@ -414,6 +426,8 @@ impl Post {
                 name: format!("{}-{member}", self.name),
                 address: address.to_owned(),
                 metrics: None,
+                // Whoever stands by answers nobody.
+                web: None,
                 config: file(&self.config, "json"),
                 log: file(&self.log, "log"),
                 may_stand_by: true,
@@ -435,6 +449,7 @@ impl Post {
             kind,
             address,
             metrics: None,
+            web: None,
             config: folder.join(format!("{stem}.json")),
             log: folder.join(format!("{stem}.log")),
             identity: None,

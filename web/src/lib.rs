@@ -1,0 +1,34 @@
+//! The coordinator over HTTP, for those who do not speak gRPC: curl, browsers, and libraries of any language.
+//!
+//! * [`listener`]: connections, with TLS and bounds, and who is at their other end.
+//! * [`json`]: every method of the coordinator as `POST /SERVICE/METHOD` with canonical proto3 JSON, by the unary rules of
+//!   the Connect protocol.
+//! * [`events`]: methods that answer with a stream, as server-sent events.
+//! * [`error`]: a status of gRPC as an answer of HTTP.
+//!
+//! Whatever is called here is called by the caller's own rights ([`LocalServices`]): a certificate or a bearer token says
+//! who that is, never a cookie. So nothing that a browser adds by itself can call a method.
+//!
+//! Left out: what the methods do, which `grc` has, and services of resource managers. Source: the Connect protocol
+//! reference, "Unary-Request" and "Unary-Response"; WHATWG HTML, section 9.2 (server-sent events).
+
+pub mod error;
+pub mod events;
+pub mod json;
+pub mod listener;
+
+use axum::Router;
+use axum::routing::any;
+use coalloc_net::server::local::LocalServices;
+
+/// The services whose methods can be called here.
+const SERVICES: [&str; 2] = ["coalloc.v1.Coordinator", "coalloc.v1.Workflows"];
+
+/// What answers the requests of this listener.
+fn router(services: LocalServices) -> Router {
+    let mut router = Router::new();
+    for service in SERVICES {
+        router = router.route(&format!("/{service}/{{method}}"), any(json::answer));
+    }
+    router.fallback(json::nothing_here).with_state(services)
+}

@@ -1,0 +1,126 @@
+//! Connections over HTTP/1.1: TLS where the coordinator has an identity, bounds, and who is at the other end.
+//!
+//! A connection has a bounded time for the head of each request, so silence costs a place for seconds only. A client whose
+//! certificate is no longer believed is cut off at once.
+//!
+//! Left out: what is answered ([`crate::json`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use coalloc_common::limits;
+use coalloc_net::identity::server::{ProvenClient, TlsServer};
+use coalloc_net::identity::trust::Use;
+use coalloc_net::server::BoxStream;
+use coalloc_net::server::local::LocalServices;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower_service::Service as _;
+
+/// The client of a connection; an extension of each of its requests.
+#[derive(Debug, Clone, Default)]
+pub struct WebClient(pub Option<Arc<ProvenClient>>);
+
+/// Answers until `stop` is done; requests in flight then have [`limits::STOP_PATIENCE`] to finish.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsServer>,
+    services: LocalServices,
+    stop: impl Future<Output = ()>,
+) {
+    let tls = tls.map(|tls| tls.for_web());
+    let router = crate::router(services);
+    let places = Arc::new(Semaphore::new(limits::WEB_CONNECTIONS_MAX));
+    let stopping = watch::Sender::new(false);
+    let mut connections = JoinSet::new();
+    let accepting = async {
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            // Drops the connections that have ended.
+            while connections.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    // If the option cannot be set, the connection has ended, and reading it will say so.
+                    let _ = stream.set_nodelay(true);
+                    let entrance = Entrance { tls: tls.clone(), router: router.clone(), place };
+                    connections.spawn(entrance.attend(Box::new(stream), stopping.subscribe()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection to the web listener could be accepted");
+                    tokio::time::sleep(limits::ACCEPT_PAUSE.to_std()).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = stop => {}
+        () = accepting => {}
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits::STOP_PATIENCE.to_std(), ended).await.is_err() {
+        // A stream of events never ends by itself.
+        tracing::info!("requests of the web listener that are still open are dropped");
+    }
+}
+
+/// What a connection meets when it is let in.
+struct Entrance {
+    tls: Option<TlsServer>,
+    router: Router,
+    place: OwnedSemaphorePermit,
+}
+
+impl Entrance {
+    async fn attend(self, stream: BoxStream, mut stopping: watch::Receiver<bool>) {
+        let Self { tls, router, place } = self;
+        let patience: Duration = limits::WEB_HEAD_PATIENCE.to_std();
+        let (stream, client) = match &tls {
+            None => (stream, None),
+            Some(tls) => match tokio::time::timeout(patience, tls.accept(stream)).await {
+                Ok(Ok(accepted)) => accepted,
+                // The client was told.
+                Ok(Err(_)) | Err(_) => return,
+            },
+        };
+        let judged = disbelief(tls, client.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(WebClient(client.clone()));
+            router.clone().call(request)
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(patience)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let stopped = async move {
+            // Without a sender the daemon has ended.
+            let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+        };
+        let served = tokio::select! {
+            served = connection.as_mut() => served,
+            () = judged => return,
+            () = stopped => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, "a connection of the web listener broke");
+        }
+        drop(place);
+    }
+}
+
+/// Done when the client is not believed any more.
+async fn disbelief(tls: Option<TlsServer>, client: Option<Arc<ProvenClient>>) {
+    let (Some(tls), Some(client)) = (tls, client) else { return std::future::pending().await };
+    let disbelief = tls.store().disbelieved(&client.chain, Use::Client).await;
+    tracing::warn!(%disbelief, client = %client.owner.identity, "a connection of the web listener ends");
+}
