@@ -14,6 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "coalloc/v1/tasks.proto",
         "coalloc/v1/workflows.proto",
         "coalloc/v1/ledgers.proto",
+        "coalloc/v1/logging.proto",
     ];
     println!("cargo::rerun-if-changed=coalloc");
     let descriptors = protox::compile(files, ["."])?;

@@ -37,7 +37,8 @@ use kit::progress::Wait;
 use kit::{arguments, pager, text, zone};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, bookings, certs, config, find_window, give_up, health, init, ledger, list, modify,
+    allocate, bookings, certs, config, find_window, give_up, health, init, ledger, list, log_level,
+    modify,
     picture, plan, provision, quota, release, repair, request, reservations, reserve, serve,
     servers, task, topology, up, usage, watch, workflow,
 };
@@ -83,6 +84,7 @@ enum Command {
     Usage(usage::UsageArgs),
     Bookings(bookings::BookingsArgs),
     Health(health::HealthArgs),
+    LogLevel(log_level::LogLevelArgs),
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
     Init(init::InitArgs),
@@ -186,6 +188,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Topology(args) => topology::run(args).await,
             Command::Usage(args) => usage::run(args).await,
             Command::Bookings(args) => bookings::run(args).await,
+            Command::LogLevel(args) => log_level::run(args).await,
             Command::Up(args) => up::run(args).await,
             Command::Health(_)
             | Command::Relay(_)

@@ -6,7 +6,7 @@
 //!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * What is there: [`topology`], [`usage`] and [`bookings`].
-//! * Operation: [`serve`], [`health`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
+//! * Operation: [`serve`], [`health`], [`log_level`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
 //!
@@ -24,6 +24,7 @@ pub mod health;
 pub mod init;
 pub mod ledger;
 pub mod list;
+pub mod log_level;
 pub mod modify;
 pub mod offline;
 pub mod picture;

@@ -17,6 +17,14 @@ pub const TRUST_DOMAIN_LEN_MAX: usize = 255;
 /// Longest name of a trust domain in a folder of certificates: a file system allows 255 bytes, of which the file
 /// DOMAIN.crl.pem needs eight for its ending.
 pub const TRUST_DOMAIN_FILE_LEN_MAX: usize = 247;
+/// Most characters of a filter of a log: every part of the program with a level of its own takes half of that.
+pub const LOG_FILTER_LEN_MAX: usize = 1_000;
+/// Most bytes of a message about the filter of a log: a filter of [`LOG_FILTER_LEN_MAX`] characters takes 4 kB at most.
+pub const LOGGING_MESSAGE_MAX_BYTES: usize = 8 << 10;
+/// Shortest time for which a filter of a log may be in force.
+pub const LOG_FILTER_LASTS_MIN: Span = Span::from_secs(1);
+/// Longest time for which a filter of a log may be in force and then end by itself: a day of looking for something rare.
+pub const LOG_FILTER_LASTS_MAX: Span = Span::from_secs(24 * 3_600);
 /// Days that a new certificate lasts, unless the command says otherwise: long enough for people who renew by hand once a
 /// month, short enough that a stolen key ends by itself.
 pub const CERTIFICATE_DAYS_DEFAULT: u16 = 30;

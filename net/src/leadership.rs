@@ -21,6 +21,8 @@ use tower_service::Service;
 
 /// The beginning of the paths of our own calls. Health and reflection are answered always.
 pub(crate) const OWN: &str = "/coalloc.v1.";
+/// The beginning of the paths of calls about this process itself, whether it leads or not.
+const OF_PROCESS: &str = "/coalloc.v1.Logging/";
 
 /// Says whether this process may answer. Cheap to clone.
 #[derive(Clone)]
@@ -87,7 +89,8 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let own = request.uri().path().starts_with(OWN);
+        let path = request.uri().path();
+        let own = path.starts_with(OWN) && !path.starts_with(OF_PROCESS);
         let Some(leadership) = self.leadership.clone().filter(|_| own) else {
             return Box::pin(self.inner.call(request));
         };

@@ -8,7 +8,7 @@
 //! * [`machine`]: what a daemon takes from the machine it runs on. [`clock`]: the two clocks of a real
 //!   machine.
 //! * [`metrics`], [`traces`]: what Prometheus and OpenTelemetry can see, kept off the hot path.
-//! * [`telemetry`]: structured logs. [`daemon`]: configuration, signals and exit codes of every daemon.
+//! * [`telemetry`]: structured logs, and [`log_filter`]: what of them is written. [`daemon`]: configuration, signals and exit codes of every daemon.
 //!   [`files`]: the number of files that it may have open. [`disk_space`]: whether its disk has space for
 //!   anything new.
 //! * [`tokens`]: users who prove by a token of their login service who they are.
@@ -33,6 +33,7 @@ pub mod files;
 pub mod identity;
 pub mod latest;
 pub mod leadership;
+pub mod log_filter;
 pub mod machine;
 pub mod metrics;
 pub mod needs;

@@ -37,6 +37,7 @@ use crate::identity::server::{ProvenClient, TlsServer};
 use crate::identity::settings::Access;
 use crate::identity::trust::Use;
 use crate::leadership::{Leadership, LeadershipLayer};
+use crate::log_filter::LogFilterService;
 use crate::metrics::calls::CallsLayer;
 use crate::needs::NeedsLayer;
 
@@ -180,6 +181,7 @@ async fn serve_at<L: Listener>(
     // Many clients know only `v1alpha`, the older of the two.
     let routes = routes
         .add_service(health_service)
+        .add_service(logging(LogFilterService))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let room = tokio::spawn(crate::disk_space::follow(health.clone(), room));
@@ -378,6 +380,13 @@ pub fn workflows<S: v1::workflows_server::Workflows>(
 pub fn ledgers<S: v1::ledgers_server::Ledgers>(service: S) -> v1::ledgers_server::LedgersServer<S> {
     v1::ledgers_server::LedgersServer::new(service)
         .max_decoding_message_size(limits::TIP_MESSAGE_MAX_BYTES)
+        .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
+}
+
+/// The Logging service of this process, with its message limits.
+fn logging(service: LogFilterService) -> v1::logging_server::LoggingServer<LogFilterService> {
+    v1::logging_server::LoggingServer::new(service)
+        .max_decoding_message_size(limits::LOGGING_MESSAGE_MAX_BYTES)
         .max_encoding_message_size(limits::ANSWER_MAX_BYTES)
 }
 

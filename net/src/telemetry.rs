@@ -14,9 +14,10 @@ use tokio::task::JoinHandle;
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::{Layer, Registry};
+use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::daemon::{DaemonError, DaemonSettings};
+use crate::log_filter;
 use crate::metrics::{self, scrape};
 use crate::server::ServerError;
 use crate::traces;
@@ -130,17 +131,20 @@ impl<W: Write> Write for EventWriter<W> {
 }
 
 /// Starts logging to standard error. `COALLOC_LOG` filters: levels, and levels of targets ([`Targets`]); if it
-/// is unset, the filter is `info`. A second call changes nothing.
+/// is unset, the filter is `info`. Operators change the filter while the daemon runs ([`log_filter`]). A second call changes nothing.
 pub fn init(format: LogFormat) {
     let (filter, warning) = filter_of(std::env::var_os("COALLOC_LOG").as_deref());
     if let Some(warning) = warning {
         eprintln!("{warning}");
     }
     let lines = lines(format, std::io::stderr);
-    let result = tracing_subscriber::registry().with(lines).with(filter).try_init();
+    let (changeable, handle) = reload::Layer::new(filter.clone());
+    let result = tracing_subscriber::registry().with(lines).with(changeable).try_init();
     if result.is_err() {
         tracing::debug!("logging was started before");
+        return;
     }
+    log_filter::install(filter, Box::new(move |filter| handle.reload(filter).is_ok()));
 }
 
 /// Events as lines, to a writer that `to` opens for each.
@@ -159,8 +163,8 @@ fn lines<W: Write + 'static>(
 /// The filter that `written` means. If it is not a filter: `info`, and a warning line.
 fn filter_of(written: Option<&OsStr>) -> (Targets, Option<String>) {
     let info = || Targets::new().with_default(Level::INFO);
-    let Some(written) = written else { return (info(), None) };
-    match written.to_str().and_then(|text| text.parse().ok()) {
+    let Some(written) = written.filter(|text| !text.is_empty()) else { return (info(), None) };
+    match written.to_str().and_then(|text| log_filter::parse("COALLOC_LOG", text).ok()) {
         Some(filter) => (filter, None),
         None => {
             let warning = format!(
@@ -185,8 +189,11 @@ mod tests {
             assert!(!warning.contains('\n'), "{warning}");
             assert_eq!(filter.to_string(), "info");
         }
-        for (written, filter) in [(None, "info"), (Some("coalloc_grc=debug"), "coalloc_grc=debug")]
-        {
+        for (written, filter) in [
+            (None, "info"),
+            (Some(""), "info"),
+            (Some("coalloc_grc=debug"), "coalloc_grc=debug"),
+        ] {
             let (got, warning) = filter_of(written.map(OsStr::new));
             assert_eq!((got.to_string().as_str(), warning), (filter, None));
         }

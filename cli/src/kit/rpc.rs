@@ -12,6 +12,7 @@ use coalloc_net::status::{Effect, effect};
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::ledgers_client::LedgersClient;
+use coalloc_proto::v1::logging_client::LoggingClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
 use coalloc_proto::v1::workflows_client::WorkflowsClient;
 use coalloc_protocol::capability::Capability;
@@ -260,6 +261,14 @@ pub fn resource_manager(
 pub fn ledgers(dialer: &Dialer, address: &str) -> Result<LedgersClient<Channel>, Failure> {
     let client = LedgersClient::new(dialer.channel("address", address)?);
     Ok(client.max_decoding_message_size(limits::ANSWER_MAX_BYTES))
+}
+
+/// A client of any daemon for what it logs; it connects on the first call.
+///
+/// # Errors
+/// When the address is not host:port.
+pub fn logging(dialer: &Dialer, address: &str) -> Result<LoggingClient<Channel>, Failure> {
+    Ok(LoggingClient::new(dialer.channel("ADDR", address)?))
 }
 
 /// The meaning of a failed call that cannot have changed anything (it only reads, or was rejected).

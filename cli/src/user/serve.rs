@@ -19,7 +19,8 @@ use crate::kit::exit::{Answer, Failure};
 
 /// Run a daemon of the federation: a resource manager or the coordinator
 ///
-/// Logs go to standard error; COALLOC_LOG filters them (error, warn, info, debug, trace).
+/// Logs go to standard error; COALLOC_LOG filters them (error, warn, info, debug, trace), and `coalloc log-level` changes
+/// that while the daemon runs.
 /// SIGTERM and Ctrl-C stop it.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {

@@ -89,6 +89,8 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/SubmitTask", USERS),
     ("/coalloc.v1.Coordinator/Watch", READERS),
     ("/coalloc.v1.Ledgers/SignTip", STAFF),
+    ("/coalloc.v1.Logging/GetLogFilter", OPERATORS),
+    ("/coalloc.v1.Logging/SetLogFilter", OPERATORS),
     ("/coalloc.v1.Resolver/Resolve", MANAGERS),
     ("/coalloc.v1.ResourceManager/Abort", COORDINATORS_OPERATORS),
     ("/coalloc.v1.ResourceManager/Commit", COORDINATORS),

@@ -301,7 +301,8 @@ impl TlsWorld {
             "Get GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
-        const RM_OPERATOR: &str = "Abort Describe FindServers ListBookings QueryAvailability Release SignTip WatchBookings";
+        const RM_OPERATOR: &str = "Abort Describe FindServers GetLogFilter ListBookings QueryAvailability Release SetLogFilter SignTip \
+                                   WatchBookings";
         const COORDINATOR: &str = "Abort Commit CompareBookings Describe FindServers GetBooking Hold QueryAvailability Release \
                                    WatchEquipment WatchProfiles";
         let mut shown = |domain: &str, role, name| {
@@ -309,8 +310,8 @@ impl TlsWorld {
             let authority = self.authorities.get_mut(domain).unwrap();
             Show::issued(&authority.issue(&identity(domain, role, name), valid).unwrap())
         };
-        let rms: &[_] = &["ResourceManager", "Ledgers"];
-        let grcs: &[_] = &["Coordinator", "Workflows", "Ledgers"];
+        let rms: &[_] = &["ResourceManager", "Ledgers", "Logging"];
+        let grcs: &[_] = &["Coordinator", "Workflows", "Ledgers", "Logging"];
         let at_rms = |names| Allowed { at_grc: false, services: rms, names };
         let at_grc = |names| Allowed { at_grc: true, services: grcs, names };
         let resolver = Allowed { at_grc: true, services: &["Resolver"], names: "Resolve" };
