@@ -4,6 +4,7 @@
 //!   files ([`input_file`]), requests from a file ([`request`]) or from flags alone ([`request_flags`]), the fields of files ([`schema`]).
 //! * Who is called: calls to daemons ([`rpc`]), and to whichever process leads ([`leader_channel`]); the resources of resource
 //!   managers ([`resources`]).
+//! * Who ends it: signals to a command that would leave something behind ([`interruption`]).
 //! * Certificates, and who issues them ([`authority`], and [`certificates`] for a whole federation), and how long they last ([`expiry`]).
 //! * What is drawn: a drawing of lines, areas and texts ([`drawing`]) with the letters of a font ([`font`]), as SVG ([`svg`]); files
 //!   that exist completely or not at all ([`whole`]).
@@ -22,6 +23,7 @@ pub mod expiry;
 pub mod font;
 pub mod gantt;
 pub mod input_file;
+pub mod interruption;
 pub mod leader_channel;
 pub mod output;
 pub mod pager;

@@ -37,10 +37,9 @@ use kit::progress::Wait;
 use kit::{arguments, pager, text, zone};
 use testbed::{audit, bench, compare, compose, demo, relay, soak};
 use user::{
-    allocate, bookings, certs, config, find_window, give_up, health, init, ledger, list, log_level,
-    modify,
-    picture, plan, provision, quota, release, repair, request, reservations, reserve, serve,
-    servers, task, topology, up, usage, watch, workflow,
+    allocate, bookings, certs, config, doctor, find_window, give_up, health, init, ledger, list,
+    log_level, modify, picture, plan, provision, quota, release, repair, request, reservations,
+    reserve, serve, servers, task, topology, up, usage, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -84,6 +83,7 @@ enum Command {
     Usage(usage::UsageArgs),
     Bookings(bookings::BookingsArgs),
     Health(health::HealthArgs),
+    Doctor(doctor::DoctorArgs),
     LogLevel(log_level::LogLevelArgs),
     Compose(compose::ComposeArgs),
     Relay(relay::RelayArgs),
@@ -188,6 +188,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Topology(args) => topology::run(args).await,
             Command::Usage(args) => usage::run(args).await,
             Command::Bookings(args) => bookings::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
             Command::LogLevel(args) => log_level::run(args).await,
             Command::Up(args) => up::run(args).await,
             Command::Health(_)

@@ -53,6 +53,7 @@ const GROUPS: [CommandGroup; 3] = [
             "config",
             "certs",
             "health",
+            "doctor",
             "log-level",
             "topology",
             "usage",

@@ -6,7 +6,7 @@
 //!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
 //! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
 //! * What is there: [`topology`], [`usage`] and [`bookings`].
-//! * Operation: [`serve`], [`health`], [`log_level`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
+//! * Operation: [`serve`], [`health`], [`doctor`], [`log_level`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
 //! [`wording`] holds the sentences that several of them show.
 //!
@@ -18,6 +18,7 @@ pub mod bookings;
 pub mod certs;
 pub mod config;
 pub mod daemons;
+pub mod doctor;
 pub mod find_window;
 pub mod give_up;
 pub mod health;

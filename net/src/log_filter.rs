@@ -262,7 +262,13 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_level_and_no_part_is_a_mistake() {
-        for good in ["debug", "info,coalloc_grc=debug", "coalloc_net::server=trace, warn", "off", "rustls=info"] {
+        for good in [
+            "debug",
+            "info,coalloc_grc=debug",
+            "coalloc_net::server=trace, warn",
+            "off",
+            "rustls=info",
+        ] {
             assert!(parse("filter", good).is_ok(), "{good}");
         }
         for (wrong, hint) in [
@@ -302,7 +308,10 @@ mod tests {
         history.change(filter("error"), None);
         assert!(!history.end(third));
         let wire = history.to_wire(now);
-        assert_eq!((wire.filter.as_str(), wire.ends_in, wire.at_start.as_str()), ("error", None, "info"));
+        assert_eq!(
+            (wire.filter.as_str(), wire.ends_in, wire.at_start.as_str()),
+            ("error", None, "info")
+        );
     }
 
     #[test]

@@ -189,11 +189,9 @@ mod tests {
             assert!(!warning.contains('\n'), "{warning}");
             assert_eq!(filter.to_string(), "info");
         }
-        for (written, filter) in [
-            (None, "info"),
-            (Some(""), "info"),
-            (Some("coalloc_grc=debug"), "coalloc_grc=debug"),
-        ] {
+        for (written, filter) in
+            [(None, "info"), (Some(""), "info"), (Some("coalloc_grc=debug"), "coalloc_grc=debug")]
+        {
             let (got, warning) = filter_of(written.map(OsStr::new));
             assert_eq!((got.to_string().as_str(), warning), (filter, None));
         }

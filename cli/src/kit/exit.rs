@@ -15,7 +15,7 @@ pub enum Exit {
     /// Done.
     Done = 0,
     /// The proof of a demo or an audit failed, a shape of an experiment does not hold, a certificate cannot be
-    /// used, or this program failed.
+    /// used, something is not well that `doctor` checks, or this program failed.
     Failed = 1,
     /// Bad input: nothing was done.
     BadInput = 2,
@@ -59,7 +59,7 @@ const MEANINGS: [(Exit, &str); 8] = [
     (
         Exit::Failed,
         "the proof of a demo or an audit failed, a ledger is damaged, a certificate has ended or does not fit, \
-         a shape does not hold with --check, a disk is full, or an internal error",
+         something failed that `doctor` checks, a shape does not hold with --check, a disk is full, or an internal error",
     ),
     (Exit::BadInput, "bad input (usage, a file, INVALID_ARGUMENT, an id used for something else)"),
     (

@@ -24,6 +24,7 @@ use crate::kit::authority::record::{IssuedRecord, parse_serial};
 use crate::kit::authority::{self, Authority, AuthorityLock, Revocation, Validity};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::text;
+pub(crate) use show::troubles;
 
 /// Certificates by which daemons and users prove who they are.
 ///

@@ -28,7 +28,8 @@ use coalloc_common::{Role, limits};
 use tempfile::TempDir;
 
 use crate::kit::certificates::{Certificates, GRID, identity, operator, trust_domain};
-use crate::kit::exit::{Answer, Failure};
+use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::interruption::interrupted;
 use crate::kit::text;
 use crate::user::serve::check;
 use federation::PlannedFederation;
@@ -50,7 +51,7 @@ const STATE: &str = "state";
     coalloc init wide --site north=64 --host north=10.0.1.5 \\\n      \
     --host grid=grc.example.org")]
 pub struct InitArgs {
-    /// The folder, which must be empty or missing
+    /// The folder, which must be missing, or empty but for a folder `state`
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
     /// A site and its CPUs; may be repeated
@@ -86,10 +87,42 @@ pub fn run(args: &InitArgs) -> Result<Answer, Failure> {
     let target = Target::check(&args.folder)?;
     let args = with_answers(args)?;
     let federation = PlannedFederation::of(&args, target.name())?;
-    let draft = target.draft()?;
-    write(&federation, draft.path(), &target.path, days)?;
-    target.place(draft)?;
-    Ok(Answer::done(files::next_steps(&federation, &args.folder)))
+    let next = files::next_steps(&federation, &args.folder);
+    whole_or_nothing(move || {
+        let draft = target.draft()?;
+        write(&federation, draft.path(), &target.path, days)?;
+        Ok((target, draft))
+    })?;
+    Ok(Answer::done(next))
+}
+
+/// Writes the draft and moves it to its place. Whoever interrupts this finds nothing of it: keys are in it.
+fn whole_or_nothing(
+    write: impl FnOnce() -> Result<(Target, TempDir), Failure> + Send + 'static,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
+    runtime.block_on(async {
+        let stop = interrupted();
+        tokio::pin!(stop);
+        // From here on a signal is noticed, and no longer ends this process.
+        tokio::select! {
+            biased;
+            () = &mut stop => return Err(Failure::new(Exit::Interrupted, "interrupted")),
+            () = std::future::ready(()) => {}
+        }
+        let written = tokio::task::spawn_blocking(write);
+        let written = written.await.map_err(|error| Failure::internal(error.to_string()))?;
+        let (target, draft) = written?;
+        tokio::select! {
+            biased;
+            () = &mut stop => {
+                let text = "interrupted: nothing was written";
+                Err(Failure::new(Exit::Interrupted, text))
+            }
+            () = std::future::ready(()) => target.place(draft),
+        }
+    })
 }
 
 /// Asks at a terminal for the sites and links that the flags do not name.
@@ -145,8 +178,12 @@ impl Target {
             return Ok(Self { path, exists: false });
         }
         let path = path.canonicalize().map_err(bad)?;
-        if let Some(first) = std::fs::read_dir(&path).map_err(bad)?.next() {
-            let first = first.map_err(bad)?.file_name();
+        for entry in std::fs::read_dir(&path).map_err(bad)? {
+            let first = entry.map_err(bad)?.file_name();
+            // The Debian package has made it, as a link to where state belongs.
+            if first == STATE && path.join(STATE).is_dir() {
+                continue;
+            }
             return Err(Failure::bad_input(format!(
                 "{shown}: is not empty, it has {first:?}; allowed: a folder that is empty or missing\n\
                  try: coalloc init NEW-FOLDER, with the same flags"
@@ -180,6 +217,9 @@ impl Target {
         }
         for entry in std::fs::read_dir(draft.path()).map_err(failed)? {
             let entry = entry.map_err(failed)?;
+            if entry.file_name() == STATE && self.path.join(STATE).exists() {
+                continue;
+            }
             std::fs::rename(entry.path(), self.path.join(entry.file_name())).map_err(failed)?;
         }
         draft.close().map_err(failed)

@@ -68,12 +68,13 @@ pub async fn run(args: &LogLevelArgs) -> Result<Answer, Failure> {
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     for address in &addresses {
         match ask(args, &dialer, address).await {
-            Ok(filter) if args.json => shown += &text::json_line(&filter)?,
+            Ok(filter) if args.json => shown += &(text::json_line(&filter)? + "\n"),
             // Writing to a String cannot fail.
             Ok(filter) => drop(writeln!(shown, "{address:width$}  {}", words(&filter))),
             Err(failure) if addresses.len() == 1 => return Err(failure),
             Err(failure) => {
-                text::note(&format!("{address}: {failure}"));
+                let told = failure.message.strip_prefix(&format!("{address}: "));
+                text::note(&format!("{address}: {}", told.unwrap_or(&failure.message)));
                 exit = Exit::worst([exit, failure.exit]);
             }
         }

@@ -24,8 +24,8 @@ use crate::kit::exit::{Answer, Failure};
 /// SIGTERM and Ctrl-C stop it.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// The daemon to run
-    kind: Kind,
+    /// The daemon to run [default: the one whose configuration it is]
+    kind: Option<Kind>,
     /// The daemon's configuration: an NrmFile, CrmFile or GrcFile as YAML or JSON
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -102,6 +102,20 @@ impl ServeArgs {
     pub const fn is_check(&self) -> bool {
         self.check
     }
+
+    /// The kind of daemon: as it was said, or else as the configuration has it.
+    fn kind(&self) -> Result<Kind, Failure> {
+        if let Some(kind) = self.kind {
+            return Ok(kind);
+        }
+        check::kind_of(&self.config)?.ok_or_else(|| {
+            let path = self.config.display();
+            Failure::bad_input(format!(
+                "{path}: is not the configuration of a daemon: it has neither `daemon` nor `inventory`\n\
+                 all fields: coalloc config explain"
+            ))
+        })
+    }
 }
 
 /// Checks the configuration, for `--check`.
@@ -109,7 +123,7 @@ impl ServeArgs {
 /// # Errors
 /// The first thing that is wrong, with its line.
 pub fn check(args: &ServeArgs) -> Result<Answer, Failure> {
-    check::run(args.kind, &args.config)
+    check::run(args.kind()?, &args.config)
 }
 
 /// Runs `coalloc serve`; returns when the daemon ends.
@@ -125,7 +139,13 @@ pub fn run(args: &ServeArgs) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match wait_for(&args.awaited) {
-        Ok(true) => start(args.kind, &args.config, log),
+        Ok(true) => match args.kind() {
+            Ok(kind) => start(kind, &args.config, log),
+            Err(failure) => {
+                eprintln!("error: {failure}");
+                ExitCode::from(coalloc_net::daemon::EXIT_CONFIGURATION)
+            }
+        },
         // It was told to stop.
         Ok(false) => ExitCode::SUCCESS,
         Err(error) => {

@@ -17,6 +17,7 @@ use coalloc_proto::v1;
 
 use crate::kit::certificates::OPERATOR;
 use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::interruption::interrupted;
 use crate::kit::rpc::{self, IdentityArgs};
 use crate::kit::text;
 use crate::user::daemons::{Daemons, Post, first_death, stop, wait_reachable};
@@ -75,9 +76,11 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
     let chosen = choose(all, &args.only)?;
     check_free(&chosen, &folder)?;
     let mut daemons = Daemons::default();
+    // The daemons have process groups of their own: whatever ends this process first would leave them to nobody.
     let outcome = tokio::select! {
+        biased;
+        () = interrupted() => Ok(false),
         outcome = start(&chosen, &mut daemons, !args.detach) => outcome.map(|()| true),
-        () = coalloc_net::server::stop_signal() => Ok(false),
     };
     match outcome {
         Ok(true) if args.detach => detach(daemons, &folder, &chosen),
@@ -85,7 +88,7 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
             text::note("Ctrl-C stops them");
             let failure = tokio::select! {
                 failure = first_death(&mut daemons) => Some(failure),
-                () = coalloc_net::server::stop_signal() => None,
+                () = interrupted() => None,
             };
             stop(&mut daemons);
             match failure {
@@ -105,8 +108,11 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
     }
 }
 
-/// The daemons whose configurations are in a folder, coordinators last.
-fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDaemon>, Failure> {
+/// The files of a folder that are configurations of daemons, or are meant to be one and cannot be read.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub(crate) fn configurations(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed =
         |error: std::io::Error| Failure::bad_input(format!("{}: {error}", folder.display()));
     let mut paths = Vec::new();
@@ -117,8 +123,14 @@ fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDa
         path.extension()
             .is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|one| ending == *one))
     };
-    paths.retain(is_text);
+    paths.retain(|path| is_text(path) && !matches!(check::kind_of(path), Ok(None)));
     paths.sort();
+    Ok(paths)
+}
+
+/// The daemons whose configurations are in a folder, coordinators last.
+fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDaemon>, Failure> {
+    let paths = configurations(folder)?;
     let operator = folder.join(OPERATOR);
     let dialer = if operator.is_dir() { rpc::dialer_of(&operator)? } else { identity.dialer()? };
     let mut all = Vec::new();
@@ -166,7 +178,7 @@ fn one(kind: Kind, path: &Path, dialer: &Dialer) -> Result<ConfiguredDaemon, Fai
 }
 
 /// Where a daemon of this machine is reached that listens at an address.
-fn reached_at(listen: &str) -> String {
+pub(crate) fn reached_at(listen: &str) -> String {
     match listen.parse::<std::net::SocketAddr>() {
         Ok(address) if address.ip().is_unspecified() && address.is_ipv6() => {
             format!("[::1]:{}", address.port())

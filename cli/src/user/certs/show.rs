@@ -135,6 +135,31 @@ pub(super) fn run(args: &ShowArgs, now: SystemTime) -> Result<Answer, Failure> {
     Ok(Answer { text, exit })
 }
 
+/// What is wrong with an identity's folder.
+#[derive(Debug)]
+pub(crate) struct IdentityTroubles {
+    /// What keeps it from being used.
+    pub(crate) problems: Vec<String>,
+    /// What will.
+    pub(crate) warnings: Vec<String>,
+    /// How long its certificate lasts, in words.
+    pub(crate) left: String,
+}
+
+impl IdentityTroubles {
+    /// Whether there is nothing.
+    pub(crate) const fn is_none(&self) -> bool {
+        self.problems.is_empty() && self.warnings.is_empty()
+    }
+}
+
+/// What is wrong with an identity's folder, or why it cannot be read.
+pub(crate) fn troubles(folder: &Path, now: SystemTime) -> Result<IdentityTroubles, String> {
+    let report = report(folder, time_of(now)).map_err(|error| error.to_string())?;
+    let left = report.certificates.first().map(|one| one.left.clone()).unwrap_or_default();
+    Ok(IdentityTroubles { problems: report.problems, warnings: report.warnings, left })
+}
+
 fn report(path: &Path, now: Time) -> Result<Report, AuthorityError> {
     let mut report = Report { path: path.display().to_string(), ..Report::default() };
     if !path.is_dir() {

@@ -259,30 +259,53 @@ fn readme(federation: &PlannedFederation, place: &Path) -> Result<String, Failur
     for name in federation.users.iter().map(String::as_str).chain(["operator"]) {
         let _ = writeln!(text, "  coalloc certs renew --ca {grid} {IDENTITIES}/{name}");
     }
-    let (folder, target) = (place.display(), units::target_name(federation));
-    let (note, units, services) = match federation.is_local() {
-        true => ("", "systemd/*".to_owned(), ""),
-        false => (
-            "Each machine gets the units of its own daemons, and the target.\n",
-            format!("systemd/{target} systemd/*-DAEMON.service"),
-            " DAEMON",
-        ),
-    };
+    systemd(&mut text, federation, place);
+    let services = if federation.is_local() { "" } else { " DAEMON" };
     let _ = writeln!(
         text,
-        "\nSYSTEMD\n\n\
-         The units run the daemons from this folder, {folder}.\n\
-         Do not run `coalloc up` at the same time.\n{note}\n  \
-         sudo cp {units} /etc/systemd/system/\n  \
-         sudo systemctl daemon-reload\n  \
-         sudo systemctl enable --now {target}\n\n\
-         DOCKER\n\n\
+        "\nDOCKER\n\n\
          compose.yaml runs the same configurations with the network of this machine. It\n\
          needs the image coalloc:local, which deploy/compose/build in the sources of\n\
          Coalloc makes.\n\n  \
          docker compose up --detach{services}",
     );
     Ok(text)
+}
+
+/// How systemd runs the daemons.
+fn systemd(text: &mut String, federation: &PlannedFederation, place: &Path) {
+    if units::is_packaged(federation, place) {
+        let (folder, state) = (units::PACKAGED_FOLDER, units::PACKAGED_STATE);
+        let all = federation.daemons.iter().map(|daemon| format!("coalloc@{}", daemon.name));
+        let names = match federation.is_local() {
+            true => all.collect::<Vec<_>>().join(" \\\n    "),
+            false => "coalloc@NAME".to_owned(),
+        };
+        let _ = writeln!(
+            text,
+            "\nSYSTEMD\n\n\
+             The package coalloc has the units coalloc@NAME, which run\n\
+             {folder}/NAME.yaml as the user {user}, and {target} for all of\n\
+             them. Ledgers are in {state}; {folder}/{STATE} is a link to it.\n\
+             Where the package is not installed, the same units are in systemd/. The user has\n\
+             to own its files in {folder}:\n\n  \
+             sudo chown -R {user}: {folder}\n  \
+             sudo systemctl enable --now {target} {names}",
+            user = units::PACKAGED_USER,
+            target = units::PACKAGED_TARGET,
+        );
+        return;
+    }
+    let (folder, target) = (place.display(), units::target_name(federation));
+    let _ = writeln!(
+        text,
+        "\nSYSTEMD\n\n\
+         The units run the daemons from this folder, {folder}.\n\
+         Do not run `coalloc up` at the same time.\n\n  \
+         sudo cp systemd/* /etc/systemd/system/\n  \
+         sudo systemctl daemon-reload\n  \
+         sudo systemctl enable --now {target}"
+    );
 }
 
 /// What each machine gets.

@@ -242,6 +242,16 @@ fn a_folder_with_something_in_it_stays_as_it_is() {
 }
 
 #[test]
+fn a_link_to_the_state_that_is_there_already_is_used() {
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(state.path(), folder.path().join("state")).unwrap();
+    init(folder.path(), "--site a=1").unwrap();
+    let link = std::fs::read_link(folder.path().join("state")).unwrap();
+    assert_eq!(link, state.path());
+    check::configuration(crate::user::serve::Kind::Crm, &folder.path().join("crm-a.yaml")).unwrap();
+}
+
+#[test]
 fn on_several_machines_daemons_listen_for_others_and_are_named_by_their_hosts() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("wide");
@@ -259,7 +269,10 @@ fn on_several_machines_daemons_listen_for_others_and_are_named_by_their_hosts() 
     assert!(facts.hosts.iter().any(|host| host.to_string() == "grc.example.org"), "{facts:?}");
     let readme = std::fs::read_to_string(folder.join("README.txt")).unwrap();
     assert!(readme.contains("10.0.1.5: crm-north.yaml and identities/crm-north"), "{readme}");
-    assert!(readme.contains("systemd/coalloc-wide.target systemd/*-DAEMON.service"), "{readme}");
+    assert!(readme.contains("systemctl enable --now coalloc.target coalloc@NAME"), "{readme}");
+    let unit = std::fs::read_to_string(folder.join("systemd/coalloc@.service")).unwrap();
+    let here = folder.display().to_string();
+    assert!(unit.contains("User=coalloc\n") && !unit.contains(&here), "of no machine: {unit}");
 }
 
 #[test]
