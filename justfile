@@ -105,6 +105,12 @@ deny:
 advisories:
     cargo deny check advisories
 
+# The Debian package of a release build, and with it a reservation in a Debian of its own (needs root, mmdebstrap and cargo-deb).
+deb:
+    cargo build --release --locked --bin coalloc
+    deploy/debian/build
+    COALLOC_DEB=1 deploy/debian/test
+
 # The image of the containers, FROM scratch around a static binary.
 image:
     deploy/compose/build

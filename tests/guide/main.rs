@@ -13,6 +13,7 @@
 mod api;
 mod generated;
 mod mistakes;
+mod operating;
 mod own_federation;
 #[path = "../page.rs"]
 mod page;
@@ -20,6 +21,9 @@ mod pictures;
 mod reference;
 mod shell;
 mod site;
+#[allow(dead_code, reason = "other tests take the rest")]
+#[path = "../tmpfs.rs"]
+mod tmpfs;
 mod tutorials;
 mod words;
 

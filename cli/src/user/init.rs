@@ -20,6 +20,8 @@ mod yaml;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -88,40 +90,66 @@ pub fn run(args: &InitArgs) -> Result<Answer, Failure> {
     let args = with_answers(args)?;
     let federation = PlannedFederation::of(&args, target.name())?;
     let next = files::next_steps(&federation, &args.folder);
-    whole_or_nothing(move || {
+    whole_or_nothing(move |interruption| {
         let draft = target.draft()?;
-        write(&federation, draft.path(), &target.path, days)?;
+        write(&federation, draft.path(), &target.path, days, interruption)?;
         Ok((target, draft))
     })?;
     Ok(Answer::done(next))
 }
 
+/// Whether somebody has interrupted the command.
+#[derive(Debug, Clone, Default)]
+struct Interruption(Arc<AtomicBool>);
+
+impl Interruption {
+    fn happened(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// # Errors
+    /// When it has happened.
+    fn check(&self) -> Result<(), Failure> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(Self::failure()),
+            false => Ok(()),
+        }
+    }
+
+    fn failure() -> Failure {
+        Failure::new(Exit::Interrupted, "interrupted: nothing was written")
+    }
+}
+
 /// Writes the draft and moves it to its place. Whoever interrupts this finds nothing of it: keys are in it.
 fn whole_or_nothing(
-    write: impl FnOnce() -> Result<(Target, TempDir), Failure> + Send + 'static,
+    write: impl FnOnce(&Interruption) -> Result<(Target, TempDir), Failure> + Send + 'static,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("no runtime: {error}")))?;
     runtime.block_on(async {
+        let interruption = Interruption::default();
         let stop = interrupted();
         tokio::pin!(stop);
         // From here on a signal is noticed, and no longer ends this process.
         tokio::select! {
             biased;
-            () = &mut stop => return Err(Failure::new(Exit::Interrupted, "interrupted")),
+            () = &mut stop => return Err(Interruption::failure()),
             () = std::future::ready(()) => {}
         }
-        let written = tokio::task::spawn_blocking(write);
-        let written = written.await.map_err(|error| Failure::internal(error.to_string()))?;
-        let (target, draft) = written?;
-        tokio::select! {
+        let seen = interruption.clone();
+        let mut written = tokio::task::spawn_blocking(move || write(&seen));
+        let written = tokio::select! {
             biased;
             () = &mut stop => {
-                let text = "interrupted: nothing was written";
-                Err(Failure::new(Exit::Interrupted, text))
+                interruption.happened();
+                written.await
             }
-            () = std::future::ready(()) => target.place(draft),
-        }
+            written = &mut written => written,
+        };
+        let (target, draft) = written.map_err(|error| Failure::internal(error.to_string()))??;
+        interruption.check()?;
+        target.place(draft)
     })
 }
 
@@ -232,14 +260,16 @@ fn write(
     folder: &Path,
     place: &Path,
     days: u16,
+    interruption: &Interruption,
 ) -> Result<(), Failure> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: std::io::Error| Failure::internal(format!("{path}: {error}"))
     };
     std::fs::create_dir(folder.join(STATE)).map_err(failed(folder))?;
-    certificates(federation, folder, days)?;
+    certificates(federation, folder, days, interruption)?;
     for (name, text) in files::all(federation, place)? {
+        interruption.check()?;
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed(parent))?;
@@ -254,12 +284,18 @@ fn write(
 }
 
 /// Makes an authority for each domain, and the identities of daemons, of the users and of the operator.
-fn certificates(federation: &PlannedFederation, folder: &Path, days: u16) -> Result<(), Failure> {
+fn certificates(
+    federation: &PlannedFederation,
+    folder: &Path,
+    days: u16,
+    interruption: &Interruption,
+) -> Result<(), Failure> {
     let domains = federation.daemons.iter().map(|daemon| trust_domain(&daemon.domain));
     let domains: Vec<_> = domains.collect::<Result<_, _>>()?;
     let lifetime = Duration::from_secs(u64::from(days) * 86_400);
     let mut certificates = Certificates::new(folder, domains, lifetime)?;
     for daemon in &federation.daemons {
+        interruption.check()?;
         certificates.issue(&daemon.name, &daemon.identity()?, &daemon.hosts()?)?;
     }
     certificates.issue("operator", &operator()?, &[])?;
