@@ -10,7 +10,7 @@ use coalloc_cli::kit::authority::{Authority, Validity};
 use coalloc_common::{Identity, Role, TrustDomain};
 use serde_json::Value;
 
-use crate::own_federation::free_ports;
+use crate::shell::free_ports;
 use crate::tmpfs::Small;
 
 const DAY: Duration = Duration::from_secs(86_400);
