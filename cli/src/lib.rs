@@ -283,7 +283,9 @@ fn not_understood(error: &clap::Error) -> ExitCode {
         error.exit();
     }
     let text = error.to_string();
-    finish(Err(Failure::bad_input(text.trim().trim_start_matches("error: "))))
+    // The rest says how to get the help, which is not for programs.
+    let problem = text.split("\n\nFor more information").next().unwrap_or_default();
+    finish(Err(Failure::bad_input(problem.trim().trim_start_matches("error: "))))
 }
 
 /// Whoever wants answers as JSON gets errors as JSON.

@@ -318,7 +318,7 @@ mod tests {
     fn back_to_the_start_takes_no_filter_and_no_time() {
         let message = |filter: &str, seconds: i64, as_at_start| v1::SetLogFilterRequest {
             filter: filter.to_owned(),
-            lasts: (seconds > 0).then(|| coalloc_proto::Duration { seconds, nanos: 0 }),
+            lasts: (seconds > 0).then_some(coalloc_proto::Duration { seconds, nanos: 0 }),
             as_at_start,
         };
         assert_eq!(asked(&message("", 0, true)).unwrap(), None);

@@ -39,7 +39,7 @@ pub fn list(_: &ListArgs) -> Result<Answer, Failure> {
         ];
         table.add_row(cells);
     }
-    Ok(Answer::done(text::finish(&table)))
+    Ok(Answer::done(text::finish_in_lines(table)))
 }
 
 /// What an experiment varies, measures and compares
@@ -161,9 +161,19 @@ pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
         content = content.replace(path, own);
         beside.push((args.file.with_file_name(own), *text));
     }
+    // A file beside it may be there already, from another experiment, but it has to be the same.
+    let differs = |(path, text): &&(PathBuf, &str)| {
+        std::fs::read_to_string(path).is_ok_and(|there| there != *text)
+    };
+    if let Some((path, _)) = beside.iter().find(differs) {
+        return Err(Failure::bad_input(format!(
+            "{}: this file is there already and differs from that of {}; nothing was written; give FILE in another folder",
+            path.display(),
+            args.from
+        )));
+    }
     put_new(&args.file, &content)?;
     for (path, text) in beside {
-        // The file may exist already, from another experiment.
         if !path.exists() {
             put_new(&path, text)?;
             written.push(path);

@@ -5,6 +5,7 @@
 //! is complete. In the drawing, each reservation is a box in the row of its resource, as high as the share
 //! that it takes. Boxes of one request have the same colour.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,6 +15,8 @@ use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::trace::TracedResource;
 
 use super::png;
+use jiff::tz::TimeZone;
+
 use crate::kit::drawing::{Anchor, COLOURS, Drawing, ticks};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::font::widest;
@@ -71,7 +74,14 @@ struct Lane {
 pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
     let mut lanes = read(&args.file)?;
     if let Some(only) = &args.only {
+        let names: BTreeSet<String> = lanes.iter().map(|lane| lane.name.clone()).collect();
         lanes.retain(|lane| lane.name.contains(only.as_str()));
+        if lanes.is_empty() {
+            let names = text::enumerate(&names.into_iter().collect::<Vec<_>>());
+            return Err(Failure::bad_input(format!(
+                "--only {only}: no resource of the trace has this in its name; allowed: a part of {names}"
+            )));
+        }
     }
     lanes.retain(|lane| !lane.bars.is_empty());
     let path = args.file.display();
@@ -213,7 +223,7 @@ fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
     };
     let rows: Vec<Row> = lanes.iter().map(row).collect();
     let ink = if ascii { ASCII } else { BLOCKS };
-    let mut out = draw_day(place(from), &rows, usize::from(text::width()), ink);
+    let mut out = draw_day(place(from), &rows, usize::from(text::width()), ink, TimeZone::UTC);
     if !is_day {
         let hour = Span::from_us(length / 24);
         out += &format!(

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use coalloc_common::{Amount, Span, Time, Window};
+use jiff::tz::TimeZone;
 
-use crate::kit::zone::{self, ZoneClock};
+use crate::kit::zone::ZoneClock;
 
 /// The bookings of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,11 +79,11 @@ const MARK_GAP: i64 = 6;
 /// Width of the text after the chart: ` 100 %`.
 const PEAK_WIDTH: usize = 6;
 
-/// As [`draw`], for the day from `start`, on the reader's clock.
+/// As [`draw`], for the day from `start`, in this zone.
 #[must_use]
-pub fn draw_day(start: Time, rows: &[Row], width: usize, ink: Ink) -> String {
+pub fn draw_day(start: Time, rows: &[Row], width: usize, ink: Ink, zone: TimeZone) -> String {
     let day = Window::starting(start, Span::from_secs(DAY));
-    let clock = ZoneClock::new(zone::shown(), start);
+    let clock = ZoneClock::new(zone, start);
     day.map_or_else(String::new, |day| draw(day, rows, width, ink, &clock))
 }
 
@@ -206,16 +207,16 @@ N0-N1 |      ▂▂!!▂▂            | 120 %
 a column is 1 h, filled to the most that is booked in it: ▁▂▃▄▅▆▇█
 right: the most in any column; resources without a booking are left out
 ";
-        assert_eq!(draw_day(START, &rows(), 40, BLOCKS), expected);
+        assert_eq!(draw_day(START, &rows(), 40, BLOCKS, TimeZone::UTC), expected);
     }
 
     #[test]
     fn a_wider_page_has_finer_columns_and_ascii_will_do() {
-        let text = draw_day(START, &rows()[..1], 70, ASCII);
+        let text = draw_day(START, &rows()[..1], 70, ASCII, TimeZone::UTC);
         let bar = text.lines().nth(1).unwrap();
         assert_eq!(bar, "N0 |++@@++                                        ::| 100 %");
         for width in 0..300 {
-            let text = draw_day(START, &rows(), width, BLOCKS);
+            let text = draw_day(START, &rows(), width, BLOCKS, TimeZone::UTC);
             let longest = text.lines().take(3).map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= width.max(20), "{longest} of {width}");
         }

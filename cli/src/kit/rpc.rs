@@ -296,7 +296,10 @@ pub fn failure(status: &Status) -> Failure {
 fn what_there_is(status: &Status) -> &'static str {
     let about = status.get_details_resource_info();
     match about.as_ref().map(|about| about.resource_type.as_str()) {
-        Some("reservation" | "request" | "workflow") => "\nwhat there is: coalloc list --all",
+        Some("reservation" | "request") => {
+            "\nwhat there is: coalloc list --all; a series is named with --series"
+        }
+        Some("workflow") => "\nwhat there is: coalloc list --all",
         _ => "",
     }
 }

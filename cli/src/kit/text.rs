@@ -59,11 +59,13 @@ pub fn note(text: &str) {
     });
 }
 
-/// Columns of the terminal on standard output; without a terminal `COLUMNS`, or 100.
+/// Columns of the terminal on standard output; without one `COLUMNS`, or those of the terminal on standard error, where a pager
+/// may show what is piped, or 100.
 #[must_use]
 pub fn width() -> u16 {
     let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
-    Table::new().width().or_else(columns).unwrap_or(WIDTH_DEFAULT)
+    let beside = || terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| width.0);
+    Table::new().width().or_else(columns).or_else(beside).unwrap_or(WIDTH_DEFAULT)
 }
 
 /// What is taken or wanted at one site: CPUs, then the further kinds.
@@ -168,6 +170,14 @@ pub fn finish_wide(mut table: TextTable) -> String {
 #[must_use]
 pub fn instant(wire: Option<&Timestamp>) -> String {
     time(wire).map_or_else(|| "-".to_owned(), |time| time.to_string())
+}
+
+/// An instant of a message on the reader's clock: `2026-11-21 10:00 CET`; `-` if it is unset or not an instant.
+#[must_use]
+pub fn moment(wire: Option<&Timestamp>) -> String {
+    let at = time(wire).and_then(|time| zoned(time, &zone::shown()));
+    let shown = |at: Zoned| at.strftime(&format!("%Y-%m-%d {} %Z", clock_format(&at))).to_string();
+    at.map_or_else(|| "-".to_owned(), shown)
 }
 
 /// The instant of a message, if it is valid.

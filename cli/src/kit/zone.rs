@@ -105,12 +105,15 @@ impl ZoneClock {
         self.show(time, "%Y-%m-%d %H:%M:%S")
     }
 
-    /// A window to the minute: `11-28 14:00-15:00`, or `11-28 23:00 to 11-29 01:00`; in full if it is within one minute.
+    /// A window to the minute: `11-28 14:00-15:00`, or `11-28 23:00 to 11-29 01:00`; with seconds if it is within
+    /// one minute.
     #[must_use]
     pub fn window(&self, window: Window) -> String {
         let (start, end) = (self.minute(window.start()), self.minute(window.end()));
         if start == end {
-            return self.exact_window(window);
+            let (from, to) =
+                (self.show(window.start(), "%H:%M:%S"), self.show(window.end(), "%H:%M:%S"));
+            return format!("{} {from}-{to}", self.day(window.start()));
         }
         match (start.rsplit_once(' '), end.rsplit_once(' ')) {
             (Some((one, _)), Some((other, time))) if one == other => format!("{start}-{time}"),

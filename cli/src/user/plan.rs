@@ -71,7 +71,7 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
         _ if response.plans.len() < 2 => describe(&response, objectives),
         _ => {
             summarize(&response, objectives)
-                + "--full prints each plan whole; `coalloc reserve --plan DIGEST` reserves one\n"
+                + "--full prints each plan whole; `coalloc reserve --plan DIGEST` with the same flags reserves one\n"
         }
     };
     Ok(Answer { text, exit })

@@ -111,7 +111,7 @@ impl ReleaseReport {
                 let line = match (&one.change, one.state()) {
                     // Only the rest was released, so the reservation goes on until its new end.
                     (Some(_), v1::ReservationState::Active | v1::ReservationState::Confirmed) => {
-                        format!("{state} until {}", text::instant(end))
+                        format!("{state} until {}", text::moment(end))
                     }
                     _ => state.to_owned(),
                 };

@@ -182,10 +182,10 @@ fn effort(effort: &v1::TaskEffort) -> String {
 /// The cluster, the end, and how good that is.
 fn headline(plan: &v1::TaskPlan) -> String {
     let ends = match &plan.delivered {
-        Some(delivered) => format!("results delivered at {}", text::instant(Some(delivered))),
+        Some(delivered) => format!("results delivered at {}", text::moment(Some(delivered))),
         None => {
             let end = plan.run.as_ref().and_then(|run| run.end.as_ref());
-            format!("done at {}", text::instant(end))
+            format!("done at {}", text::moment(end))
         }
     };
     let quality = if plan.proven_optimal { "proven optimal" } else { "not proven optimal" };

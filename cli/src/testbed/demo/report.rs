@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::workload::{Arrival, Type4, USERS};
 use crate::kit::exit::Failure;
 use crate::kit::gantt::{self, Ink, Row};
-use crate::kit::text;
+use crate::kit::{text, zone};
 use crate::testbed::audit::{Check, Testimony};
 
 /// Everything that happened in a demo.
@@ -59,7 +59,8 @@ impl Report {
         let _ = writeln!(out, "{requests} of seed {}, for {day}\n", self.seed);
         out += &self.table();
         out += &self.refusals();
-        let chart = gantt::draw_day(self.day, &self.rows(), text::width().into(), ink);
+        let chart =
+            gantt::draw_day(self.day, &self.rows(), text::width().into(), ink, zone::shown());
         if !chart.is_empty() {
             let _ = writeln!(out, "\nBooked, as the resource managers say:\n\n{chart}");
         }

@@ -15,8 +15,8 @@ use super::readback;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::gantt::{self, Row};
 use crate::kit::rpc::{self, Coordinator};
-use crate::kit::text;
 use crate::kit::when::next_full;
+use crate::kit::{text, zone};
 use crate::testbed::audit::report::lines;
 use crate::testbed::audit::rules::audit;
 use crate::testbed::audit::{Check, Testimony};
@@ -206,7 +206,8 @@ impl Report {
             ]);
         }
         let mut out = text::finish(&table);
-        let chart = gantt::draw_day(self.day, &self.rows(), text::width().into(), ink);
+        let chart =
+            gantt::draw_day(self.day, &self.rows(), text::width().into(), ink, zone::shown());
         out += &format!("\nHeld, as the resource managers say:\n\n{chart}");
         if let Some((picked, answer)) = &self.picked {
             let why = answer.refusal.as_ref().map_or_else(|| "reserved".to_owned(), text::refusal);

@@ -18,7 +18,7 @@ pub fn describe(answer: &v1::GetDataPlaneResponse) -> String {
 fn line(one: &v1::DataPlane) -> String {
     // Nobody needs to know it to the microsecond.
     let since = one.since.map(|at| Timestamp { nanos: 0, ..at });
-    let since = since.map(|at| format!(" since {}", text::instant(Some(&at)))).unwrap_or_default();
+    let since = since.map(|at| format!(" since {}", text::moment(Some(&at)))).unwrap_or_default();
     format!("  {} at {}: {}{since}\n", one.resource, one.resource_manager, state(one))
 }
 

@@ -121,7 +121,7 @@ fn names(all: &[String]) -> String {
 pub fn alternatives(found: &v1::Alternatives) -> String {
     let mut out = String::from("what would fit instead:\n");
     let tried = text::count(found.starts_tried as usize, "start");
-    let until = text::instant(found.searched_until.as_ref());
+    let until = text::moment(found.searched_until.as_ref());
     match (&found.nearest_plan, &found.searched_until) {
         (Some(plan), _) => {
             let _ = writeln!(out, "  later: {} (the first of {tried} tried)", headline(plan));

@@ -158,7 +158,7 @@ fn chart(rows: &[Row], marks: Marks) -> String {
         let _ = writeln!(out, "and {} more rows; --json has all", rows.len() - shown.len());
     }
     let (from, until) = (time_to_wire(first), time_to_wire(last));
-    let (from, until) = (text::instant(Some(&from)), text::instant(Some(&until)));
+    let (from, until) = (text::moment(Some(&from)), text::moment(Some(&until)));
     let _ = writeln!(
         out,
         "{:text_width$}{from} to {until}, a column is {column}\n{:text_width$}{} activity, {} in a synchronous set, \
@@ -195,7 +195,7 @@ pub fn refusal(refused: &v1::WorkflowRefusal) -> String {
         let _ = writeln!(out, "  planning failed at: {}", text::enumerate(&refused.activities));
     }
     if let Some(end) = &refused.earliest_finish {
-        let end = text::instant(Some(end));
+        let end = text::moment(Some(end));
         let _ = writeln!(out, "  with a later deadline this could end at {end}");
     }
     out
