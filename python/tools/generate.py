@@ -101,7 +101,10 @@ class Kind:
     name: str
     file: str
     path: tuple[int, ...]
-    what: descriptor_pb2.DescriptorProto | descriptor_pb2.EnumDescriptorProto
+    fields: list[Field]
+    """Of a message."""
+    values: list[descriptor_pb2.EnumValueDescriptorProto]
+    """Of an enum."""
     comments: dict[tuple[int, ...], str] = field(repr=False)
 
     def comment(self, *below: int) -> str:
@@ -146,9 +149,11 @@ def kinds_of(files: descriptor_pb2.FileDescriptorSet) -> dict[str, Kind]:
             if place.leading_comments
         }
         name = Path(file.name).stem
-        for tag, group in ((4, file.message_type), (5, file.enum_type)):
-            for index, what in enumerate(group):
-                kinds[what.name] = Kind(what.name, name, (tag, index), what, comments)
+        for index, message in enumerate(file.message_type):
+            fields = list(message.field)
+            kinds[message.name] = Kind(message.name, name, (4, index), fields, [], comments)
+        for index, one in enumerate(file.enum_type):
+            kinds[one.name] = Kind(one.name, name, (5, index), [], list(one.value), comments)
     return kinds
 
 
@@ -164,16 +169,14 @@ def reachable(files: descriptor_pb2.FileDescriptorSet, kinds: dict[str, Kind]) -
     wanted = [*WRITTEN, *(answer for answer in answers if answer not in WRAPPERS)]
     # What the wrappers wrap.
     for name in WRAPPERS:
-        wanted += [short(one.type_name) for one in kinds[name].what.field if one.type_name]
+        wanted += [short(one.type_name) for one in kinds[name].fields if one.type_name]
     found: set[str] = set()
     while wanted:
         name = wanted.pop()
         if not name or name in found or name == "WatchProgress":
             continue
         found.add(name)
-        what = kinds[name].what
-        if isinstance(what, descriptor_pb2.DescriptorProto):
-            wanted += [short(one.type_name) for one in what.field if one.type_name]
+        wanted += [short(one.type_name) for one in kinds[name].fields if one.type_name]
     return found
 
 
@@ -226,7 +229,7 @@ def enum_source(kind: Kind) -> str:
     """The class of an enum."""
     prefix = "".join(f"_{c}" if c.isupper() else c.upper() for c in kind.name).strip("_") + "_"
     source = f"\n\nclass {kind.name}(OpenEnum):\n{text(kind.comment(), 4)}\n"
-    for index, value in enumerate(kind.what.value):
+    for index, value in enumerate(kind.values):
         name = value.name.removeprefix(prefix)
         source += f"    {name} = {value.number}\n"
         source += text(kind.comment(2, index) or "Not set.", 4)
@@ -238,7 +241,7 @@ def message_source(kind: Kind) -> str:
     own = f"{kind.file}_pb2.{kind.name}"
     source = f"\n\n@dataclass(frozen=True)\nclass {kind.name}(Value):\n{text(kind.comment(), 4)}\n"
     source += f"    _message_type: ClassVar[type[Message]] = {own}\n\n"
-    for index, one in enumerate(kind.what.field):
+    for index, one in enumerate(kind.fields):
         type_text, default = annotation(kind.name, one)
         name = python_name(one)
         source += f"    {name}: {type_text} = {default}\n"
@@ -257,12 +260,7 @@ def module_source(file: str, kinds: list[Kind], every: dict[str, Kind]) -> str:
         # Defaults name enums, so these come first.
         for kind in sorted(kinds, key=lambda kind: kind.path[0] == 4)
     )
-    used = {
-        short(one.type_name)
-        for kind in kinds
-        if isinstance(kind.what, descriptor_pb2.DescriptorProto)
-        for one in kind.what.field
-    } - {""}
+    used = {short(one.type_name) for kind in kinds for one in kind.fields} - {""}
     others: dict[str, list[str]] = {}
     for name in sorted(used):
         if every[name].file != file:

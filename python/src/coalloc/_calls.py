@@ -326,17 +326,17 @@ def submit_task(
 def picture(
     bandwidth_bps: int,
     cpus: int,
-    first: datetime | None,
-    slot_us: int | None,
+    slot_us: int,
     slots: int,
+    first: datetime | None,
     patience: Patience,
 ) -> Program[messages.ReadPictureResponse]:
     """What a coordinator that plans tasks believes of its resource managers."""
-    message = tasks_pb2.ReadPictureRequest(bandwidth_bps=bandwidth_bps, cpus=cpus, slots=slots)
+    message = tasks_pb2.ReadPictureRequest(
+        bandwidth_bps=bandwidth_bps, cpus=cpus, slot=to_duration(slot_us), slots=slots
+    )
     if first is not None:
         getattr(message, "from").CopyFrom(to_timestamp(first, "first"))
-    if slot_us is not None:
-        message.slot.CopyFrom(to_duration(slot_us))
     return (yield from read(messages.ReadPictureResponse, "ReadPicture", message, patience))
 
 

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -68,6 +69,22 @@ class Value:
         """The message that was received; for a value that was written, the message that would be sent."""
         kept = self.__dict__.get("_raw")
         return kept if isinstance(kept, kind) else to_message(self, kind)
+
+    def to_json(self) -> str:
+        """The message as canonical JSON of protobuf, which `coalloc` reads from files, too."""
+        return json_format.MessageToJson(to_message(self, self._message_type))
+
+    @classmethod
+    def from_json(cls: type[V], text: str) -> V:
+        """A value out of JSON: a request file, for example.
+
+        Raises:
+            ValueError: it is not the JSON of such a message.
+        """
+        try:
+            return from_message(cls, json_format.Parse(text, cls._message_type()))
+        except json_format.ParseError as error:
+            raise ValueError(f"{cls.__name__}: {error}") from error
 
     def to_frame(self) -> pandas.DataFrame:
         """A data frame of this value; needs `coalloc[pandas]`. The guide's chapter says which values have which rows."""

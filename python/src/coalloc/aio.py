@@ -448,13 +448,13 @@ class AsyncClient:
         *,
         bandwidth_bps: int,
         cpus: int,
+        slot_us: int,
+        slots: int,
         first: datetime | None = None,
-        slot_us: int | None = None,
-        slots: int = 0,
     ) -> messages.ReadPictureResponse:
         """As `Client.picture`."""
         return await self._run(
-            _calls.picture(bandwidth_bps, cpus, first, slot_us, slots, self._patience)
+            _calls.picture(bandwidth_bps, cpus, slot_us, slots, first, self._patience)
         )
 
     async def plan_workflow(

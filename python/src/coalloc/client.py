@@ -495,16 +495,23 @@ class Client:
         *,
         bandwidth_bps: int,
         cpus: int,
+        slot_us: int,
+        slots: int,
         first: datetime | None = None,
-        slot_us: int | None = None,
-        slots: int = 0,
     ) -> messages.ReadPictureResponse:
         """What the coordinator believes is free for tasks, and how old each part is. For operators and auditors.
+
+        Args:
+            bandwidth_bps: A path counts as free where it has so much, in bit/s.
+            cpus: A site counts as free where it has so many CPUs.
+            slot_us: The length of each slot, 1 to 86,400,000,000 microseconds (a day).
+            slots: Their number, 1 to 4,096.
+            first: Where the first slot begins; now unless given.
 
         Raises:
             coalloc.NotNow: the coordinator plans tasks centrally, and keeps no picture.
         """
-        return self._run(_calls.picture(bandwidth_bps, cpus, first, slot_us, slots, self._patience))
+        return self._run(_calls.picture(bandwidth_bps, cpus, slot_us, slots, first, self._patience))
 
     def plan_workflow(
         self, workflow: Workflow, options: WorkflowOptions | None = None

@@ -179,13 +179,24 @@ class Refused(CoallocError):
     def requested(self) -> int | None:
         """What was wanted, in `unit`. None: the refusal is not about an amount."""
         bottleneck = self.refusal.bottleneck
-        return bottleneck.requested if bottleneck else self.refusal.requested
+        if bottleneck is None or self._is_of_resource:
+            return self.refusal.requested
+        return bottleneck.requested
 
     @property
     def available(self) -> int | None:
         """What is there, in `unit`. None: the refusal is not about an amount."""
         bottleneck = self.refusal.bottleneck
-        return bottleneck.available if bottleneck else self.refusal.available
+        if bottleneck is None or self._is_of_resource:
+            return self.refusal.available
+        return bottleneck.available
+
+    @property
+    def _is_of_resource(self) -> bool:
+        """Whether the refusal has amounts of one resource, which say more than how many sites are too small."""
+        bottleneck = self.refusal.bottleneck
+        is_sites = bottleneck is not None and bottleneck.kind == BottleneckKind.SITES
+        return is_sites and bool(self.refusal.resource) and self.refusal.requested is not None
 
     @property
     def shortage(self) -> int | None:
@@ -204,7 +215,8 @@ class Refused(CoallocError):
             return ""
         if bottleneck.resource_kind:
             return "GB" if bottleneck.resource_kind == "storage" else bottleneck.resource_kind
-        return _UNITS.get(bottleneck.kind, "")
+        kind = BottleneckKind.SITE if self._is_of_resource else bottleneck.kind
+        return _UNITS.get(kind, "")
 
     @property
     def is_transient(self) -> bool:
