@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,6 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import coalloc
 
@@ -38,10 +42,25 @@ def soon(**later: float) -> datetime:
     return now + timedelta(seconds=1) + timedelta(**later)
 
 
+class Login:
+    """A login service: it signs tokens, and publishes its key."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        public = jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        self.key_set = json.dumps({"keys": [public | {"alg": "ES256", "kid": "k"}]})
+
+    def token(self, user: str, minutes: float = 5) -> str:
+        """A token of a user."""
+        ends = datetime.now(timezone.utc) + timedelta(minutes=minutes)
+        claims = {"iss": "https://login.example", "aud": "coalloc", "sub": user, "exp": ends}
+        return jwt.encode(claims, self._key, algorithm="ES256", headers={"kid": "k"})
+
+
 class Federation:
     """Three sites, one of them with single servers, and two paths; tasks are planned on pictures."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, etcd: str | None = None) -> None:
         self.folder = folder
         base = free_ports(8)
         self.port = base
@@ -51,11 +70,36 @@ class Federation:
         links = ["--link", "tokyo-osaka=10G", "--link", "osaka-lab=10G"]
         self.run("init", str(folder), *sites, *links, "--port-base", str(base))
         self._edit("grc.yaml", "#tasks: {", "tasks: {mode: TASK_MODE_DISTRIBUTED, ")
+        issuer = "{issuer: 'https://login.example', audience: coalloc, keys: login.jwks.json}"
+        self._edit("grc.yaml", "#token_issuers: []", f"token_issuers: [{issuer}]")
+        self.login = Login()
+        (folder / "login.jwks.json").write_text(self.login.key_set)
         self.managers = ["crm-tokyo", "crm-osaka", "crm-lab", "nrm-network"]
         for name in self.managers:
             self._edit(f"{name}.yaml", "#profiles: {}", "profiles: {coordinators: [grc]}")
         servers = "{name: lab, servers: {cpus_each: 4, groups: [{count: 2}]}}"
         self._edit("crm-lab.yaml", "{name: lab, cpus: 8}", servers)
+
+        if etcd is not None:
+            self._share(etcd)
+
+    def _share(self, etcd: str) -> None:
+        """Makes the coordinator one of two processes, `grc` and `grc-b`, that share a ledger."""
+        other = f"127.0.0.1:{self.port + 7}"
+        members = [{"name": "a", "address": self.address}, {"name": "b", "address": other}]
+        for name in self.managers:
+            both = f'address: "{self.address},{other}"'
+            self._edit(f"{name}.yaml", f'address: "{self.address}"', both)
+        alone = (self.folder / "grc.yaml").read_text()
+        for file, member in (("grc", "a"), ("grc-b", "b")):
+            (self.folder / f"{file}.yaml").write_text(alone)
+            shared = {"endpoints": [etcd], "prefix": "coalloc/grc", "member": member}
+            own = json.dumps(shared | {"members": members})
+            self._edit(f"{file}.yaml", "#shared_ledger: {}", f"shared_ledger: {own}")
+            self._edit(f"{file}.yaml", "state/grc.ledger", f"state/{file}.ledger")
+        self._edit("grc-b.yaml", f'listen: "{self.address}"', f'listen: "{other}"')
+        self.address = f"{self.address},{other}"
+        self.run("ledger", "share", "--config", str(self.folder / "grc.yaml"))
 
     def _edit(self, file: str, old: str, new: str) -> None:
         path = self.folder / file
@@ -150,9 +194,9 @@ class Federation:
             self.kill(name)
 
 
-def running(folder: Path) -> Iterator[Federation]:
+def running(folder: Path, etcd: str | None = None) -> Iterator[Federation]:
     """A federation that runs for as long as the test wants it."""
-    federation = Federation(folder)
+    federation = Federation(folder, etcd)
     try:
         federation.start_all()
         yield federation
