@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coalloc._details import FieldProblem
+from coalloc._shortage import shortage_of
 from coalloc.messages import BottleneckKind, Reason
 
 if TYPE_CHECKING:
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
         Window,
         WorkflowReceipt,
     )
-
-_UNITS = {
-    BottleneckKind.SITE: "CPUs",
-    BottleneckKind.SITES: "sites",
-    BottleneckKind.PATH: "bit/s",
-    BottleneckKind.CUT: "bit/s",
-    BottleneckKind.LENGTH: "paths",
-    BottleneckKind.LATENCY: "us",
-    BottleneckKind.PATHS: "bit/s",
-    BottleneckKind.PACKING: "links",
-    BottleneckKind.COMBINATION: "bit/s",
-}
 
 
 class CoallocError(Exception):
@@ -166,9 +155,8 @@ class Refused(CoallocError):
 
     @property
     def resource(self) -> str:
-        """The resource of which too little was free; several with commas between. Empty when it was no resource."""
-        bottleneck = self.refusal.bottleneck
-        return self.refusal.resource or (", ".join(bottleneck.resources) if bottleneck else "")
+        """The resource of which there is too little; several with commas between. Empty when it was no resource."""
+        return shortage_of(self.refusal).resource
 
     @property
     def window(self) -> Window | None:
@@ -178,31 +166,17 @@ class Refused(CoallocError):
     @property
     def requested(self) -> int | None:
         """What was wanted, in `unit`. None: the refusal is not about an amount."""
-        bottleneck = self.refusal.bottleneck
-        if bottleneck is None or self._is_of_resource:
-            return self.refusal.requested
-        return bottleneck.requested
+        return shortage_of(self.refusal).requested
 
     @property
     def available(self) -> int | None:
         """What is there, in `unit`. None: the refusal is not about an amount."""
-        bottleneck = self.refusal.bottleneck
-        if bottleneck is None or self._is_of_resource:
-            return self.refusal.available
-        return bottleneck.available
-
-    @property
-    def _is_of_resource(self) -> bool:
-        """Whether the refusal has amounts of one resource, which say more than how many sites are too small."""
-        bottleneck = self.refusal.bottleneck
-        is_sites = bottleneck is not None and bottleneck.kind == BottleneckKind.SITES
-        return is_sites and bool(self.refusal.resource) and self.refusal.requested is not None
+        return shortage_of(self.refusal).available
 
     @property
     def shortage(self) -> int | None:
         """By how much it is too little, in `unit`. None: the refusal is not about an amount."""
-        requested, available = self.requested, self.available
-        return None if requested is None or available is None else requested - available
+        return shortage_of(self.refusal).amount
 
     @property
     def unit(self) -> str:
@@ -210,13 +184,7 @@ class Refused(CoallocError):
 
         Empty: the unit of `resource`, which the resource manager that refused did not name.
         """
-        bottleneck = self.refusal.bottleneck
-        if bottleneck is None:
-            return ""
-        if bottleneck.resource_kind:
-            return "GB" if bottleneck.resource_kind == "storage" else bottleneck.resource_kind
-        kind = BottleneckKind.SITE if self._is_of_resource else bottleneck.kind
-        return _UNITS.get(kind, "")
+        return shortage_of(self.refusal).unit
 
     @property
     def is_transient(self) -> bool:

@@ -142,7 +142,11 @@ def run_experiment(
     try:
         # The program is the caller's own choice, and no shell reads the words.
         done = subprocess.run(  # noqa: S603
-            [*command, *flags], capture_output=True, text=True, check=False
+            [*command, *flags],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"NO_COLOR": "1"},
         )
     except OSError as error:
         raise ExperimentError(f"{command[0]} cannot be started: {error}") from error

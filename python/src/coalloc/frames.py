@@ -22,6 +22,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from coalloc._shortage import shortage_of
 from coalloc._tables import AvailabilityTable
 from coalloc._value import OpenEnum, Value
 from coalloc.messages import (
@@ -136,7 +137,7 @@ def _plan(place: int, plan: Plan) -> Row:
 def _table(table: AvailabilityTable) -> list[Row]:
     rows = []
     for row in table.rows:
-        plan, bottleneck = row.plan, row.refusal.bottleneck if row.refusal else None
+        plan, short = row.plan, shortage_of(row.refusal) if row.refusal else None
         rows.append(
             {
                 "start": row.window.start,
@@ -144,8 +145,9 @@ def _table(table: AvailabilityTable) -> list[Row]:
                 "fits": row.fits,
                 "sites": ", ".join(row.sites),
                 "cost_millipoints": plan.cost_millipoints if plan else None,
-                "short_by": bottleneck.requested - bottleneck.available if bottleneck else None,
-                "short_of": ", ".join(bottleneck.resources) if bottleneck else "",
+                "short_by": short.amount if short else None,
+                "short_of": short.resource if short else "",
+                "unit": short.unit if short else "",
                 "why": row.refusal.detail if row.refusal else "",
             }
         )
