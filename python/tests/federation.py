@@ -25,7 +25,7 @@ USERS = ("alice", "operator")
 
 def free_ports(count: int) -> int:
     """The first of so many neighbouring ports that nobody has, below those that the system gives to clients."""
-    for base in range(21_000 + os.getpid() % 400 * 20, 32_000, count):
+    for base in range(21_000 + os.getpid() % 250 * 40, 32_000, count):
         try:
             for port in range(base, base + count):
                 with socket.socket() as one:

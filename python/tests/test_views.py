@@ -32,6 +32,7 @@ from coalloc import (
 )
 from coalloc.experiments import ExperimentError, read_results, run_experiment
 from coalloc.frames import rows_of, to_frame
+from coalloc.timelines import Bar, lanes
 
 START = datetime(2027, 2, 1, 9, tzinfo=timezone.utc)
 HOUR = Window(start=START, end=START + timedelta(hours=1))
@@ -86,8 +87,8 @@ def test_every_bar_says_what_it_is_and_is_as_wide_as_it_lasts() -> None:
         titles[0]
         == "tokyo: 4 of tokyo at crm-tokyo, 2027-02-01 09:00:00 to 2027-02-01 10:00:00 UTC"
     )
-    assert titles[1].startswith('<b>"osaka"&: 2 of')
-    assert widths[1] == pytest.approx(1.5 * widths[0], abs=0.2)
+    assert titles[2].startswith('<b>"osaka"&: 2 of')
+    assert widths[2] == pytest.approx(1.5 * widths[0], abs=0.2)
     svg = RESERVATION._repr_svg_()
     assert svg is not None
     assert svg == RESERVATION._repr_svg_()
@@ -98,6 +99,22 @@ def test_every_bar_says_what_it_is_and_is_as_wide_as_it_lasts() -> None:
     titles, _ = drawn(TABLE)
     assert titles[0].startswith("starts: short, ")
     assert len(drawn([RESERVATION, TASK])[0]) == 5
+
+
+def test_bars_that_overlap_do_not_hide_one_another() -> None:
+    def bar(row: str, start_min: int, end_min: int) -> Bar:
+        return Bar(
+            row, START + timedelta(minutes=start_min), START + timedelta(minutes=end_min), "t"
+        )
+
+    bars = [bar("a", 0, 30), bar("a", 10, 20), bar("b", 0, 5), bar("a", 30, 40), bar("a", 15, 60)]
+    assert [(one.row, lane) for one, lane in lanes(bars)] == [
+        ("a", 0),
+        ("a", 1),
+        ("a", 2),
+        ("a", 0),
+        ("b", 3),
+    ]
 
 
 def test_what_has_no_timeline_is_not_drawn() -> None:

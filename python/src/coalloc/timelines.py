@@ -27,7 +27,7 @@ from coalloc.messages import (
 
 _WIDTH = 760
 _ROW = 26
-_HEAD = 34
+_HEAD = 46
 _LABEL_CHARACTERS_MAX = 40
 # Each is told from the others also by those who do not see all colours (Okabe and Ito).
 _COLOURS = {"taken": "#0072b2", "travel": "#d55e00", "fits": "#007d5a", "refused": "#b9b9b9"}
@@ -46,6 +46,8 @@ class Bar:
     """What it is, in words."""
     colour: str = "taken"
     """taken, travel, fits or refused."""
+    label: str = ""
+    """What is written in it, if there is room."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +100,18 @@ def _segments(segments: Iterable[Segment]) -> tuple[Bar, ...]:
             one.window.start,
             one.window.end,
             f"{one.amount} of {one.resource} at {one.resource_manager}",
+            label=_amount(one.amount),
         )
         for one in segments
     )
 
 
 def _task(plan: TaskPlan) -> tuple[Bar, ...]:
-    run = Bar(plan.cluster, plan.run.start, plan.run.end, f"run on {plan.cpus} CPUs")
+    run = Bar(plan.cluster, plan.run.start, plan.run.end, f"run on {plan.cpus} CPUs", label="run")
     legs = [
-        Bar(leg.path, leg.window.start, leg.window.end, f"{leg.from_} to {leg.to}", "travel")
+        Bar(
+            leg.path, leg.window.start, leg.window.end, f"{leg.from_} to {leg.to}", "travel", "send"
+        )
         for leg in (*plan.legs, *plan.output_legs)
     ]
     return (*legs, run)
@@ -114,7 +119,13 @@ def _task(plan: TaskPlan) -> tuple[Bar, ...]:
 
 def _workflow(plan: WorkflowPlan) -> tuple[Bar, ...]:
     runs = [
-        Bar(one.name, one.window.start, one.window.end, f"{one.cpus} CPUs at {one.site}")
+        Bar(
+            one.name,
+            one.window.start,
+            one.window.end,
+            f"{one.cpus} CPUs at {one.site}",
+            label=one.site,
+        )
         for one in plan.activities
     ]
     travels = [
@@ -124,6 +135,7 @@ def _workflow(plan: WorkflowPlan) -> tuple[Bar, ...]:
             one.window.end,
             f"{one.from_} to {one.to}, {one.rate_bps} bit/s",
             "travel",
+            "send",
         )
         for one in plan.transfers
     ]
@@ -138,8 +150,15 @@ def _table(table: AvailabilityTable) -> tuple[Bar, ...]:
         why = row.refusal.detail if row.refusal else ""
         start = row.window.start
         text, colour = (where, "fits") if row.fits else (why, "refused")
-        bars.append(Bar("starts", start, start + step, text, colour))
+        bars.append(Bar("starts", start, start + step, text, colour, "fits" if row.fits else ""))
     return tuple(bars)
+
+
+def _amount(amount: int) -> str:
+    for unit, word in ((10**9, " G"), (10**6, " M")):
+        if amount >= unit and amount % (unit // 10) == 0:
+            return f"{amount / unit:g}{word}"
+    return str(amount)
 
 
 def _clock(at: datetime, is_dated: bool) -> str:
@@ -157,11 +176,33 @@ def _ticks(start: datetime, end: datetime) -> list[datetime]:
     return [datetime.fromtimestamp(first + step_s * index, timezone.utc) for index in range(count)]
 
 
+def lanes(bars: Iterable[Bar]) -> list[tuple[Bar, int]]:
+    """Each bar with the number of its lane, from the top. Bars of one row that overlap have lanes of their own, side by side."""
+    by_row: dict[str, list[Bar]] = {}
+    for bar in bars:
+        by_row.setdefault(bar.row, []).append(bar)
+    placed: list[tuple[Bar, int]] = []
+    first = 0
+    for row in by_row.values():
+        ends: list[datetime] = []
+        for bar in sorted(row, key=lambda bar: (bar.start, bar.end)):
+            free = next((lane for lane, end in enumerate(ends) if end <= bar.start), len(ends))
+            ends[free : free + 1] = [bar.end]
+            placed.append((bar, first + free))
+        first += len(ends)
+    return placed
+
+
 def draw(bars: Iterable[Bar], title: str) -> str:
     """Bars as a whole SVG document; without bars, it says that there is nothing."""
     bars = tuple(bars)
-    rows = list(dict.fromkeys(bar.row for bar in bars))
-    height = _HEAD + _ROW * max(1, len(rows)) + 8
+    placed = lanes(bars)
+    rows: dict[int, str] = {}
+    for bar, lane in placed:
+        # The first bar of a row is in its first lane.
+        if bar.row not in rows.values():
+            rows[lane] = bar.row
+    height = _HEAD + _ROW * max(1, len({lane for _, lane in placed})) + 8
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         f'role="img" font-family="sans-serif" font-size="12"><title>{escape(title)}</title>'
@@ -171,9 +212,9 @@ def draw(bars: Iterable[Bar], title: str) -> str:
         return f'{head}<text x="8" y="{_HEAD}" fill="#333333">nothing</text></svg>'
     start, end = min(bar.start for bar in bars), max(bar.end for bar in bars)
     length_s = max((end - start).total_seconds(), 1e-6)
-    labels = [_shortened(row) for row in rows]
-    left = min(300, 24 + 7 * max(len(label) for label in labels))
-    scale = (_WIDTH - left - 16) / length_s
+    labels = {lane: _shortened(row) for lane, row in rows.items()}
+    left = min(300, 24 + 7 * max(len(label) for label in labels.values()))
+    scale = (_WIDTH - left - 28) / length_s
 
     def across(at: datetime) -> float:
         return left + (at - start).total_seconds() * scale
@@ -188,17 +229,22 @@ def draw(bars: Iterable[Bar], title: str) -> str:
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_HEAD - 8}" y2="{height - 8}" stroke="#dddddd"/>'
             f'<text x="{x:.1f}" y="{_HEAD - 12}" text-anchor="middle" fill="#333333">{_clock(tick, is_dated)}</text>'
         )
-    for place, label in enumerate(labels):
-        y = _HEAD + _ROW * place + 16
+    for lane, label in labels.items():
+        y = _HEAD + _ROW * lane + 16
         parts.append(f'<text x="8" y="{y}" fill="#111111">{escape(label)}</text>')
-    for bar in bars:
-        x, y = across(bar.start), _HEAD + _ROW * rows.index(bar.row) + 3
+    for bar, lane in placed:
+        x, y = across(bar.start), _HEAD + _ROW * lane + 3
         width = max(1.0, across(bar.end) - x)
         told = f"{bar.row}: {bar.text}, {_range(bar)}"
         parts.append(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{_ROW - 8}" fill="{_COLOURS[bar.colour]}" '
             f'stroke="#ffffff" stroke-width="0.5"><title>{escape(told)}</title></rect>'
         )
+        if bar.label and width > 8 * len(bar.label) + 8:
+            parts.append(
+                f'<text x="{x + width / 2:.1f}" y="{y + 13}" text-anchor="middle" fill="#ffffff" '
+                f'pointer-events="none">{escape(bar.label)}</text>'
+            )
     return "".join(parts) + "</svg>"
 
 
