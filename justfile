@@ -97,6 +97,10 @@ planted:
 site:
     docs/site/build
 
+# The Python package: generated files, lints, types, and its tests under three releases of protobuf.
+python:
+    .ci/python target/debug/coalloc
+
 # Licences, bans and sources of all dependencies.
 deny:
     cargo deny check bans licenses sources
