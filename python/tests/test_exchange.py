@@ -10,11 +10,12 @@ from google.protobuf.message import Message
 
 from coalloc import coalloc_details_pb2 as details_pb2
 from coalloc import errors
-from coalloc._calls import call, listing
+from coalloc._calls import call, listing, modify, release, reserve
 from coalloc._details import Details, read_details, write_details
 from coalloc._exchange import Change, Patience, exchange
 from coalloc._program import Answer, Call, Emit, Failed, MoveOn, Next, Nothing, Open, Pause, Ready
 from coalloc._watching import WatchPosition, watch
+from coalloc.messages import CoAllocationRequest
 from coalloc.v1 import coordinator_pb2 as wire
 
 GET = call("Get", wire.GetRequest(id="r"), wire.GetResponse)
@@ -211,3 +212,48 @@ def test_a_watch_goes_on_after_the_last_event() -> None:
         World("FAILED_PRECONDITION").run(watch("", "", WatchPosition("old"), Patience()))
     with pytest.raises(errors.Unreachable):
         World("UNAVAILABLE").run(watch("", "", WatchPosition(""), Patience(5)))
+
+
+def reserved(**fields: Any) -> wire.ReserveResponse:
+    """An answer to Reserve."""
+    answer = wire.ReserveResponse()
+    answer.reservation.created.seconds = 1
+    for name, value in fields.items():
+        setattr(answer.reservation, name, value)
+    return answer
+
+
+def test_an_answer_that_is_not_final_is_not_a_reservation() -> None:
+    world = World(reserved(id="grc-1", state=wire.RESERVATION_STATE_COMMITTING))
+    with pytest.raises(errors.Indefinite, match="COMMITTING") as raised:
+        world.run(reserve(CoAllocationRequest(duration_us=1), None, "mine", "", Patience()))
+    assert raised.value.id == "mine"
+    assert raised.value.reservation is not None
+    assert raised.value.reservation.id == "grc-1"
+    change = wire.ModifyResponse(reservation=reserved(id="grc-1", definite=True).reservation)
+    change.reservation.change.state = wire.CHANGE_STATE_COMMITTING
+    request = CoAllocationRequest(duration_us=1)
+    with pytest.raises(errors.Indefinite, match=r"get\('grc-1'\)\.change"):
+        World(change).run(modify("grc-1", request, None, "c", False, Patience()))
+    release_answer = wire.ReleaseReservationResponse(
+        reservation=reserved(id="grc-1", state=wire.RESERVATION_STATE_TERMINATING).reservation
+    )
+    with pytest.raises(errors.Indefinite, match="TERMINATING"):
+        World(release_answer).run(release("grc-1", "", Patience()))
+
+
+def test_a_call_says_what_its_receiver_must_know() -> None:
+    def needs(**fields: Any) -> set[tuple[str, ...]]:
+        request = CoAllocationRequest(duration_us=1, **fields)
+        world = World(reserved(definite=True))
+        world.run(reserve(request, None, "r", "", Patience()))
+        modified = wire.ModifyResponse(reservation=reserved(definite=True).reservation)
+        world.outcomes = [modified]
+        world.run(modify("r", request, None, "c", False, Patience()))
+        return {one.needs for one in world.calls}
+
+    assert needs() == {()}
+    # What is not set, or false, an older coordinator does as it is meant.
+    assert needs(manual_provision=False) == {()}
+    assert needs(manual_provision=True) == {("manual-provision",)}
+    assert needs(manual_provision=True, series="s") == {("manual-provision", "series")}

@@ -59,6 +59,24 @@ def test_a_plan_holds_nothing_and_can_be_reserved_by_its_digest(client: Client) 
     assert reservation.state == ReservationState.CONFIRMED
 
 
+def test_a_plan_that_cannot_be_made_any_more_is_refused_with_those_that_can(client: Client) -> None:
+    request = pair(
+        sites=[SiteRequest("a", cpus=9, pinned_to="tokyo")],
+        links=[],
+        earliest_start=soon(**LATER),
+        latest_start=soon(hours=4),
+    )
+    answer = client.plan(request, PlanOptions(frames=2))
+    client.reserve(dataclasses.replace(request, latest_start=None))
+    with pytest.raises(coalloc.Refused) as raised:
+        client.reserve(request, PlanOptions(frames=2), plan_digest=answer.plans[0].digest)
+    assert raised.value.reason == Reason.PLAN_OUTDATED
+    fresh = raised.value.fresh_plans[0]
+    taken = client.reserve(request, PlanOptions(frames=2), plan_digest=fresh.digest)
+    assert taken.plan is not None
+    assert taken.plan.digest == fresh.digest
+
+
 def test_one_id_is_one_reservation(client: Client) -> None:
     request = pair(earliest_start=soon(**LATER))
     first = client.reserve(request, request_id="one-id")
@@ -280,6 +298,47 @@ def test_a_watch_is_closed_from_another_thread(client: Client) -> None:
     closer.start()
     assert list(watch) == []
     closer.join()
+
+
+def test_a_watch_goes_on_after_it_was_interrupted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client.watch() as watch:
+        with monkeypatch.context() as interrupted:
+
+            def interrupt(self: object) -> None:
+                raise KeyboardInterrupt
+
+            interrupted.setattr("coalloc.client.Stream.next", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                next(watch)
+        reservation = client.reserve(pair(earliest_start=soon(**LATER)))
+        assert next(watch).reservation == reservation.id
+
+
+def test_a_watch_goes_on_after_nothing_came_in_time(federation: Federation) -> None:
+    async def whole() -> None:
+        async with federation.async_client() as client, client.watch() as watch:
+            for _ in range(3):
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(anext(watch), 0.01)
+            reservation = await client.reserve(pair(earliest_start=soon(**LATER)))
+            first = await asyncio.wait_for(anext(watch), 30)
+            assert first.reservation == reservation.id
+            listed = client.list()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(anext(listed), 0)
+            assert (await anext(listed)).id
+            await client.release(reservation.id)
+            # A call that is cancelled ends, and the client goes on.
+            call = asyncio.ensure_future(client.quota())
+            await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert (await client.quota()).user == "alice"
+
+    asyncio.run(whole())
 
 
 def test_the_federation_is_described(client: Client) -> None:

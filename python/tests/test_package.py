@@ -45,6 +45,7 @@ def test_the_wheel_is_pure_typed_and_small(wheel: Path) -> None:
         said = message_from_string(packed.read(metadata).decode())
     assert {name.split("/")[0].split("-")[0] for name in names} == {"coalloc"}
     assert "coalloc/py.typed" in names
+    assert any(name.endswith("/LICENSE") for name in names)
     needed = [one for one in said.get_all("Requires-Dist") or [] if "extra ==" not in one]
     assert sorted(re.split(r"[<>=]", one)[0] for one in needed) == ["grpcio", "protobuf"]
 

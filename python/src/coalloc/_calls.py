@@ -139,7 +139,8 @@ def plan(
 ) -> Program[PlanResponse]:
     """Plans and holds nothing."""
     message = wire.PlanRequest(request=message_of(request), options=message_of(options))
-    answer = yield from ask("Plan", message, wire.PlanResponse, patience, needs=needs_of(request))
+    # Nothing is held, so whatever an older coordinator ignores makes no difference.
+    answer = yield from ask("Plan", message, wire.PlanResponse, patience)
     return from_message(PlanResponse, answer)
 
 

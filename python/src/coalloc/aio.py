@@ -161,22 +161,34 @@ class Run(Generic[T]):
         self._channels = channels
         self._program = program
         self._outcome: Outcome | None = None
+        # The step that is being carried out, and where.
+        self._step: Step | None = None
+        self._task: asyncio.Task[Outcome] | None = None
         self._stream: Stream | None = None
         self.value: T | None = None
         """What the program has returned."""
 
     async def step(self) -> Emit | Ready | None:
-        """Goes on to the next item, or to where the stream has begun. None: the program has ended."""
+        """Goes on to the next item, or to where the stream has begun. None: the program has ended.
+
+        Whoever waits here may be cancelled, by `asyncio.wait_for` for example: the step goes on, and the next call waits for it.
+        """
         while True:
-            outcome = self._outcome
-            try:
-                step = next(self._program) if outcome is None else self._program.send(outcome)
-            except StopIteration as end:
-                self.value = end.value
-                return None
-            self._outcome = await self._carry_out(step)
-            if isinstance(step, (Emit, Ready)):
-                return step
+            if self._step is None:
+                outcome = self._outcome
+                try:
+                    step = next(self._program) if outcome is None else self._program.send(outcome)
+                except StopIteration as end:
+                    self.value = end.value
+                    return None
+                if isinstance(step, (Emit, Ready)):
+                    self._outcome = _connection.nothing()
+                    return step
+                self._step = step
+                self._task = asyncio.ensure_future(self._carry_out(step))
+            if self._task is not None:
+                self._outcome = await asyncio.shield(self._task)
+            self._step = self._task = None
 
     async def _carry_out(self, step: Step) -> Outcome:
         match step:
@@ -195,14 +207,20 @@ class Run(Generic[T]):
         return _connection.nothing()
 
     async def result(self) -> T:
-        """Carries out the whole program."""
-        while await self.step() is not None:
-            pass
+        """Carries out the whole program; a call ends when whoever waits for it is cancelled."""
+        try:
+            while await self.step() is not None:
+                pass
+        finally:
+            if self._task is not None:
+                self._task.cancel()
         return cast(T, self.value)
 
     def cancel(self) -> None:
         """Ends the program."""
         self._program.close()
+        if self._task is not None:
+            self._task.cancel()
         if self._stream is not None:
             self._stream.cancel()
 

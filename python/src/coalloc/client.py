@@ -155,6 +155,8 @@ class Run(Generic[T]):
         self._channels = channels
         self._program = program
         self._outcome: Outcome | None = None
+        # The step that is being carried out. It is carried out again after a KeyboardInterrupt.
+        self._step: Step | None = None
         self._stream: Stream | None = None
         self._is_cancelled = False
 
@@ -168,9 +170,12 @@ class Run(Generic[T]):
             if self._is_cancelled:
                 self._program.close()
                 raise StopIteration
-            outcome = self._outcome
-            step = next(self._program) if outcome is None else self._program.send(outcome)
+            if self._step is None:
+                outcome = self._outcome
+                self._step = next(self._program) if outcome is None else self._program.send(outcome)
+            step = self._step
             self._outcome = self._carry_out(step)
+            self._step = None
             if self._is_cancelled:
                 self.cancel()
             if isinstance(step, (Emit, Ready)):
