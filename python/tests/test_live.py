@@ -309,7 +309,7 @@ def test_a_watch_goes_on_after_it_was_interrupted(
             def interrupt(self: object) -> None:
                 raise KeyboardInterrupt
 
-            interrupted.setattr("coalloc.client.Stream.next", interrupt)
+            interrupted.setattr("coalloc._waiting.Stream.next", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 next(watch)
         reservation = client.reserve(pair(earliest_start=soon(**LATER)))
