@@ -34,8 +34,8 @@ use crate::user::doctor::examined::ExaminedDaemon;
 /// certificates; free disk space; releases; whether coordinators and resource managers accept one another; and how old the
 /// coordinator's picture of each resource manager is. Nothing is changed.
 ///
-/// Examines the daemons whose configurations are in DIR, or of --config, or those at --grc and --rm. Asks as the operator in
-/// DIR/identities/operator or, without one, as --identity or COALLOC_IDENTITY says.
+/// Examines the daemons whose configurations are in DIR, or of --config, or those at --grc and --rm. Asks as
+/// --identity says or, without it, as the operator in DIR/identities/operator, or as COALLOC_IDENTITY says.
 ///
 /// Exit code 0: nothing has failed, though there may be warnings; 1: something has failed.
 #[derive(Debug, Clone, Args)]

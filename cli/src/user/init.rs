@@ -159,13 +159,15 @@ fn with_answers(args: &InitArgs) -> Result<InitArgs, Failure> {
     if !args.sites.is_empty() {
         return Ok(args);
     }
-    if !std::io::stdin().is_terminal() {
+    if std::io::stdin().is_terminal() {
+        args.sites = ask("Sites and their CPUs, like `tokyo=16 osaka=8`", "--site")?;
+    }
+    if args.sites.is_empty() {
         return Err(Failure::bad_input(
             "--site: it is missing; needed: at least one site, like --site tokyo=16\n\
              try: coalloc init my-federation --site tokyo=16 --site osaka=8 --link tokyo-osaka=10G",
         ));
     }
-    args.sites = ask("Sites and their CPUs, like `tokyo=16 osaka=8`", "--site")?;
     if args.sites.len() > 1 && args.links.is_empty() {
         args.links = ask("Links and their rates, like `tokyo-osaka=10G`; or nothing", "--link")?;
     }

@@ -117,6 +117,11 @@ fn manager(path: &Path, config: &RmConfig) -> Result<String, FileError> {
 fn coordinator(path: &Path, config: &GrcConfig) -> Result<String, FileError> {
     let mut rows = daemon(path, &config.daemon)?;
     rows.insert(0, ("coordinator", config.name.to_string()));
+    let web = |address| match config.daemon.security {
+        Security::PlainText => format!("http://{address}"),
+        Security::Proven(_) => format!("https://{address}"),
+    };
+    rows.push(("over HTTP", config.web_listen.map_or_else(|| "nowhere".to_owned(), web)));
     for (name, destination) in &config.rms {
         rows.push(("manages", format!("{name} at {}", destination.address)));
     }

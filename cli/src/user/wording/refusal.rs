@@ -208,7 +208,7 @@ mod tests {
         let cut = v1::Alternatives { searched_until: until, starts_tried: 7, ..none.clone() };
         assert!(
             alternatives(&cut)
-                .contains("no start until 2026-11-21T12:00:00Z fits (7 starts tried)")
+                .contains("no start until 2026-11-21 12:00 UTC fits (7 starts tried)")
         );
         let cut = v1::Alternatives { complete: false, ..cut };
         assert!(alternatives(&cut).contains("a later start may fit"), "{}", alternatives(&cut));
