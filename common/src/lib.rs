@@ -16,6 +16,7 @@ pub mod identity;
 pub mod invalid;
 pub mod kind;
 pub mod limits;
+pub mod map_places;
 pub mod objective;
 pub mod owners;
 pub mod part_window;

@@ -859,6 +859,19 @@ pub const WEB_HEAD_PATIENCE: Span = Span::from_secs(15);
 pub const WEB_BODY_PATIENCE: Span = Span::from_secs(30);
 /// How many times as long as a message its JSON may be: a number of one byte with its name in quotes.
 pub const WEB_JSON_FACTOR: usize = 4;
+/// Most bytes of a form of a page. The largest thing in one is a token, which has to fit a cookie.
+pub const WEB_FORM_MAX_BYTES: usize = 8 << 10;
+/// Most bytes of a token in a cookie: browsers keep 4,096 bytes of a cookie with its name.
+pub const WEB_TOKEN_MAX_BYTES: usize = 4_000;
+/// Reservations on one page of a list; the page links the next ones.
+pub const WEB_LIST_ROWS: u32 = 200;
+/// Most reservations that a drawing is made of. They are read in one answer after the other, and the page says when there are
+/// more.
+pub const WEB_DRAWN_MAX: usize = 10_000;
+/// Most bars of one timeline; the page says how many are left out.
+pub const WEB_BARS_MAX: usize = 2_000;
+/// Most workflows whose plans are read for one drawing, each with a call of its own.
+pub const WEB_WORKFLOWS_MAX: usize = 20;
 /// Scrapes of metrics answered at a time; one more waits. A Prometheus and its replica need two.
 pub const SCRAPES_MAX: usize = 8;
 /// Longest time of one scrape, including its reading and writing: Prometheus gives up after 10 s.

@@ -54,5 +54,6 @@ mod tree_changes;
 mod trees;
 mod watch;
 mod web;
+mod web_pages;
 mod workflows;
 mod workflows_simulated;

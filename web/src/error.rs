@@ -57,6 +57,11 @@ pub fn json_of(status: &Status) -> Value {
     Value::Object(error)
 }
 
+/// The status of HTTP for a code.
+pub(crate) const fn http_status(code: Code) -> StatusCode {
+    words(code).1
+}
+
 /// The status as a whole answer.
 #[must_use]
 pub fn answer(status: &Status) -> Response<Body> {

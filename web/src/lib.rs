@@ -5,17 +5,21 @@
 //!   the Connect protocol.
 //! * [`events`]: methods that answer with a stream, as server-sent events.
 //! * [`error`]: a status of gRPC as an answer of HTTP.
+//! * `pages`: the coordinator's page, for people with a browser.
 //!
-//! Whatever is called here is called by the caller's own rights ([`LocalServices`]): a certificate or a bearer token says
-//! who that is, never a cookie. So nothing that a browser adds by itself can call a method.
+//! Whatever is called here is called by the caller's own rights ([`LocalServices`]). For methods a certificate or a bearer
+//! token says who that is, never a cookie. So nothing that a browser adds by itself can call a method. Pages read a cookie,
+//! too, and their forms have a secret of their own.
 //!
 //! Left out: what the methods do, which `grc` has, and services of resource managers. Source: the Connect protocol
 //! reference, "Unary-Request" and "Unary-Response"; WHATWG HTML, section 9.2 (server-sent events).
 
 pub mod error;
 pub mod events;
+mod host;
 pub mod json;
 pub mod listener;
+mod pages;
 
 use axum::Router;
 use axum::routing::any;
@@ -25,10 +29,11 @@ use coalloc_net::server::local::LocalServices;
 const SERVICES: [&str; 2] = ["coalloc.v1.Coordinator", "coalloc.v1.Workflows"];
 
 /// What answers the requests of this listener.
-fn router(services: LocalServices) -> Router {
+fn router(services: LocalServices, has_tls: bool) -> Router {
     let mut router = Router::new();
     for service in SERVICES {
         router = router.route(&format!("/{service}/{{method}}"), any(json::answer));
     }
-    router.fallback(json::nothing_here).with_state(services)
+    let router = router.with_state(services.clone());
+    router.merge(pages::router(services, has_tls)).fallback(json::nothing_here)
 }

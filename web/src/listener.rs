@@ -35,7 +35,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let tls = tls.map(|tls| tls.for_web());
-    let router = crate::router(services);
+    let router = crate::router(services, tls.is_some());
     let places = Arc::new(Semaphore::new(limits::WEB_CONNECTIONS_MAX));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();

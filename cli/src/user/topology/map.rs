@@ -1,10 +1,9 @@
 //! The map of a federation: sites and exchange points, and the paths between them, as a drawing.
 //!
-//! Points that few paths separate are near each other: positions minimise the stress between the distances in the
-//! drawing and the numbers of paths (Gansner, Koren and North 2004). The first positions are a circle in the order of the
-//! federation, so the same federation has the same map. Left out: what is booked.
+//! Points that few paths separate are near each other ([`map_places`]), and the same federation has the same map. Left out:
+//! what is booked.
 
-use coalloc_common::Cpus;
+use coalloc_common::{Cpus, map_places};
 
 use super::OwnedResource;
 use crate::kit::drawing::{Anchor, COLOURS, Drawing, Element, INK, PagePosition};
@@ -21,8 +20,6 @@ const NAME: f64 = 13.0;
 const AMOUNT: f64 = 11.0;
 /// Up to this many paths, each one is labelled with its rate. On other maps, only its width tells.
 const LABELLED_PATHS_MAX: usize = 12;
-/// How often each point is moved to where its neighbours want it.
-const ROUNDS: usize = 300;
 /// How wide the row of domains may be.
 const LEGEND_WIDTH: f64 = 560.0;
 
@@ -94,62 +91,10 @@ impl Map {
         })
     }
 
-    /// The number of paths between each two points; for those that none join, one more than the greatest.
-    fn distances(&self) -> Vec<Vec<f64>> {
-        let count = self.points.len();
-        let mut neighbours = vec![Vec::new(); count];
-        for MapPath { ends: (a, b), .. } in &self.paths {
-            neighbours[*a].push(*b);
-            neighbours[*b].push(*a);
-        }
-        let from = |start: usize| {
-            let mut distance = vec![usize::MAX; count];
-            let mut queue = std::collections::VecDeque::from([start]);
-            distance[start] = 0;
-            while let Some(at) = queue.pop_front() {
-                for next in &neighbours[at] {
-                    if distance[*next] == usize::MAX {
-                        distance[*next] = distance[at] + 1;
-                        queue.push_back(*next);
-                    }
-                }
-            }
-            distance
-        };
-        let all: Vec<Vec<usize>> = (0..count).map(from).collect();
-        let reached = all.iter().flatten().filter(|distance| **distance != usize::MAX);
-        let apart = reached.max().map_or(1, |most| most + 1);
-        let length = |distance: &usize| (*distance).min(apart) as f64;
-        all.iter().map(|row| row.iter().map(length).collect()).collect()
-    }
-
     /// Where the points are, in lengths of a path, wider than high.
     fn places(&self) -> Vec<PagePosition> {
-        let count = self.points.len();
-        let distances = self.distances();
-        let turn = |index: usize| std::f64::consts::TAU * index as f64 / count.max(1) as f64;
-        // The circle is a little stretched, so that no two directions are equally good.
-        let on_circle = |index| (-1.3 * f64::cos(turn(index)), -f64::sin(turn(index)));
-        let mut places: Vec<PagePosition> = (0..count).map(on_circle).collect();
-        for _ in 0..ROUNDS {
-            for point in 0..count {
-                let (mut x, mut y, mut weights) = (0.0, 0.0, 0.0);
-                for other in (0..count).filter(|other| *other != point) {
-                    let wanted = distances[point][other];
-                    let (dx, dy) =
-                        (places[point].0 - places[other].0, places[point].1 - places[other].1);
-                    let apart = (dx * dx + dy * dy).sqrt().max(1e-6);
-                    let weight = 1.0 / (wanted * wanted);
-                    x += weight * (places[other].0 + dx * wanted / apart);
-                    y += weight * (places[other].1 + dy * wanted / apart);
-                    weights += weight;
-                }
-                if weights > 0.0 {
-                    places[point] = (x / weights, y / weights);
-                }
-            }
-        }
-        lying(&places)
+        let ends: Vec<_> = self.paths.iter().map(|path| path.ends).collect();
+        map_places::of_network(self.points.len(), &ends)
     }
 
     fn draw(&self) -> Drawing {
@@ -281,21 +226,6 @@ impl LegendEntry {
         }
         drawing.text((x + 30.0, y), &self.text, AMOUNT, Anchor::Start);
     }
-}
-
-/// Turned so that the longest extent lies across the page, and around the middle.
-fn lying(places: &[PagePosition]) -> Vec<PagePosition> {
-    let count = places.len().max(1) as f64;
-    let (sum_x, sum_y) = places.iter().fold((0.0, 0.0), |sum, at| (sum.0 + at.0, sum.1 + at.1));
-    let (middle_x, middle_y) = (sum_x / count, sum_y / count);
-    let places = places.iter().map(|(x, y)| (x - middle_x, y - middle_y));
-    let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
-    for (x, y) in places.clone() {
-        (xx, yy, xy) = (xx + x * x, yy + y * y, xy + x * y);
-    }
-    let angle = 0.5 * f64::atan2(2.0 * xy, xx - yy);
-    let (sine, cosine) = angle.sin_cos();
-    places.map(|(x, y)| (x * cosine + y * sine, y * cosine - x * sine)).collect()
 }
 
 /// The width of the line of a path: the more rate, the wider.

@@ -1,0 +1,63 @@
+//! The coordinator's page: what there is and what is booked, for people with a browser.
+//!
+//! * `visitor`: who reads, by the certificate of the connection or by a token in a cookie; signing in and out.
+//! * `form`: forms, and how a form of another site is told from one of ours.
+//! * `frame`: what all pages have in common, and the headers that bound what a browser does with them.
+//! * `calls`: the coordinator's own methods, called with the visitor's rights.
+//! * `list`, `reservation`, `timeline`, `map`, `health`: a page each. Each one reads messages, and a plain function makes markup
+//!   of them.
+//! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing.
+//! * `live`: events, at which a page reads itself again.
+//! * `words`: values as people read them.
+//!
+//! Every text is escaped by `maud`, in attributes and drawings, too. The script and the style are files of their own, so the
+//! policy of each page allows no others. Without the script a page is as it was when it was read.
+//!
+//! Left out: requests and plans, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
+//! Forgery Prevention" and "Content Security Policy".
+
+mod calls;
+mod drawn;
+mod form;
+mod frame;
+mod health;
+mod inventory;
+mod list;
+mod live;
+mod map;
+mod reservation;
+mod timeline;
+mod visitor;
+mod words;
+
+use axum::Router;
+use axum::routing::{get, post};
+use coalloc_net::server::local::LocalServices;
+
+/// What the pages are made from.
+#[derive(Clone)]
+struct PageState {
+    services: LocalServices,
+    /// Does the listener prove who it is, and its readers who they are?
+    has_tls: bool,
+}
+
+/// What answers requests for pages.
+pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
+    Router::new()
+        .route("/", get(timeline::show))
+        .route("/map", get(map::show))
+        .route("/reservations", get(list::show))
+        .route("/reservations/{*id}", get(reservation::show))
+        .route("/release/{*id}", get(reservation::ask).post(reservation::release))
+        .route("/health", get(health::show))
+        .route("/live", get(live::events))
+        .route("/sign-in", get(visitor::ask).post(visitor::sign_in))
+        .route("/sign-out", post(visitor::sign_out))
+        .route("/assets/style.css", get(frame::style))
+        .route("/assets/script.js", get(frame::script))
+        .route("/assets/icon.svg", get(frame::icon))
+        .route("/favicon.ico", get(frame::icon))
+        .layer(axum::middleware::map_response(frame::bounded))
+        .with_state(PageState { services, has_tls })
+}

@@ -1,0 +1,91 @@
+//! The coordinator's own methods, called with the visitor's rights.
+
+use coalloc_common::limits;
+use coalloc_net::server::local::LocalChannel;
+use coalloc_proto::v1;
+use coalloc_proto::v1::coordinator_client::CoordinatorClient;
+use coalloc_proto::v1::workflows_client::WorkflowsClient;
+use tonic::Status;
+
+use super::PageState;
+use super::visitor::Visitor;
+
+/// Calls on behalf of one visitor.
+pub(super) struct PageCalls {
+    channel: LocalChannel,
+    coordinator: CoordinatorClient<LocalChannel>,
+}
+
+impl PageCalls {
+    pub(super) fn new(state: &PageState, visitor: &Visitor) -> Self {
+        let channel = visitor.channel(state);
+        let coordinator =
+            CoordinatorClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
+        Self { channel, coordinator }
+    }
+
+    /// Is the visitor somebody? The call itself has no other use here.
+    pub(super) async fn who(&mut self) -> Result<(), Status> {
+        self.coordinator.get_quota(v1::GetQuotaRequest::default()).await.map(drop)
+    }
+
+    /// The federation as its resource managers describe it.
+    pub(super) async fn federation(&mut self) -> Result<v1::DescribeFederationResponse, Status> {
+        let answer = self.coordinator.describe_federation(v1::DescribeFederationRequest {}).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// One page of a list.
+    pub(super) async fn list(
+        &mut self,
+        request: v1::ListRequest,
+    ) -> Result<v1::ListResponse, Status> {
+        Ok(self.coordinator.list(request).await?.into_inner())
+    }
+
+    /// One reservation.
+    pub(super) async fn get(&mut self, id: &str) -> Result<v1::Reservation, Status> {
+        let answer = self.coordinator.get(v1::GetRequest { id: id.to_owned() }).await?;
+        answer.into_inner().reservation.ok_or_else(empty)
+    }
+
+    /// What the equipment has of a reservation.
+    pub(super) async fn data_plane(
+        &mut self,
+        id: &str,
+    ) -> Result<v1::GetDataPlaneResponse, Status> {
+        let request = v1::GetDataPlaneRequest { id: id.to_owned() };
+        Ok(self.coordinator.get_data_plane(request).await?.into_inner())
+    }
+
+    /// Ends a reservation.
+    pub(super) async fn release(&mut self, id: &str) -> Result<v1::Reservation, Status> {
+        // Without a user it is the reservation's own, if the visitor may act for that one.
+        let request = v1::ReleaseReservationRequest { id: id.to_owned(), user: String::new() };
+        let answer = self.coordinator.release(request).await?;
+        answer.into_inner().reservation.ok_or_else(empty)
+    }
+
+    /// All segments of a workflow.
+    pub(super) async fn workflow_segments(&self, id: &str) -> Result<Vec<v1::Segment>, Status> {
+        let mut client =
+            WorkflowsClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
+        let page_size = Some(limits::PAGE_MAX);
+        let mut request =
+            v1::GetWorkflowRequest { id: id.to_owned(), page_size, ..Default::default() };
+        let mut segments = Vec::new();
+        loop {
+            let page = client.get_workflow(request.clone()).await?.into_inner();
+            let plan = page.workflow.and_then(|workflow| workflow.plan);
+            segments.extend(plan.unwrap_or_default().segments);
+            if page.next_page_token.is_empty() {
+                return Ok(segments);
+            }
+            request.page_token = page.next_page_token;
+        }
+    }
+}
+
+fn empty() -> Status {
+    Status::internal("the coordinator sent an answer without content")
+}
