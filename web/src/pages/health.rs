@@ -52,7 +52,7 @@ fn markup(answer: &v1::DescribeFederationResponse, now: Time) -> Markup {
                 (words::count(owed.owed as usize, "decision")) " and " (words::count(owed.releases_owed as usize, "release")) "."
             }
         }
-        p class="note" { "A resource manager that answers is described anew at each reading of this page; otherwise what it said last is shown." }
+        p class="note" { "Of a resource manager that does not answer, what it described last is shown." }
     }
 }
 

@@ -18,8 +18,10 @@ use super::visitor::{self, Visitor};
 use super::{PageState, words};
 
 /// The length of a path on the map, where nothing else pulls, and the space around the map, in pixels.
-const PATH_LENGTH: f64 = 150.0;
+const PATH_LENGTH: f64 = 170.0;
 const MARGIN: f64 = 70.0;
+/// Up to this many paths each one has its share on the map. On other maps only those that are taken have it.
+const LABELLED_PATHS_MAX: usize = 12;
 /// The shortest time that reservations can take something for.
 const INSTANT: Span = Span::from_us(1);
 
@@ -200,7 +202,9 @@ fn drawing(inventory: &Inventory, uses: &[RowUse]) -> Markup {
                         a href={ "#row-" (index) } class=(look(percent)) {
                             title { (sentence(row, one)) }
                             line x1=(number(from.0)) y1=(number(from.1)) x2=(number(to.0)) y2=(number(to.1)) {}
-                            text x=(number(x)) y=(number(y + 4.0)) class="share" { (percent) " %" }
+                            @if percent > 0 || paths.len() <= LABELLED_PATHS_MAX {
+                                text x=(number(x)) y=(number(y + 4.0)) class="share" { (percent) " %" }
+                            }
                         }
                     }
                 }

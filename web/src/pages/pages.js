@@ -12,7 +12,6 @@
     year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
   });
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-  const day = new Intl.DateTimeFormat(undefined, { month: "2-digit", day: "2-digit" });
 
   function localTimes(within) {
     for (const time of within.querySelectorAll("time[datetime]")) {
@@ -22,10 +21,11 @@
         time.textContent = shown.format(at);
       }
     }
-    for (const mark of within.querySelectorAll("text[data-time]")) {
+    // The days of a week begin at midnight UTC: elsewhere that is no day's begin, so they stay as they are.
+    for (const mark of within.querySelectorAll("text[data-time]:not([data-form=week])")) {
       const at = new Date(mark.dataset.time);
       if (!Number.isNaN(at.valueOf())) {
-        mark.textContent = (mark.dataset.form === "week" ? day : clock).format(at);
+        mark.textContent = clock.format(at);
       }
     }
   }

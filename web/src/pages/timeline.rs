@@ -26,6 +26,9 @@ const LANE: usize = 22;
 const BAR: usize = 18;
 const HEAD: usize = 22;
 
+/// Bars that are at least this wide, in percent of the page, have the id of their reservation.
+const NAMED_PERCENT: f64 = 2.0;
+
 /// How much time is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Scale {
@@ -283,7 +286,7 @@ fn drawing(
                     title { (title(inventory, one, bar)) }
                     svg x=(percent(from)) width=(percent((to - from).max(0.2))) y=(tops[bar.row] + NAME + bar.lane * LANE) height=(BAR) {
                         rect width="100%" height="100%" rx="3" {}
-                        text x="4" y="13" { (words::text(words::own_id(one))) }
+                        @if to - from >= NAMED_PERCENT { text x="4" y="13" { (words::text(words::own_id(one))) } }
                     }
                 }
             }
