@@ -230,6 +230,10 @@ async fn what_is_no_call_is_told_and_a_page_of_another_site_calls_nothing() {
         assert_eq!(status, expected, "{words:?}: {body}");
         assert!(body.contains(text), "{words:?}: {body}");
     }
+    // A header proves nothing in plain text: a page that was led here by its own name could send it, too.
+    let led =
+        ["--header", json, "--header", "Host: evil.example", "--header", "Authorization: Bearer x"];
+    assert_eq!(curl(&[led.as_slice(), &["--data", "{}", &url]].concat()).0, 421);
     let large =
         federation.write("large.json", &format!("{{\"user\": \"{}\"}}", "x".repeat(40 << 20)));
     let data = format!("@{}", large.display());

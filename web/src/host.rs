@@ -11,7 +11,7 @@ use http::uri::Authority;
 
 /// What is said to a caller who came under another name.
 pub(crate) const WRONG_NAME: &str =
-    "a caller without a certificate or a token has to name this listener by its address\n";
+    "in plain text this listener has to be named by its address, or as localhost\n";
 
 /// Does the request name this listener by an address?
 pub(crate) fn is_address(headers: &HeaderMap) -> bool {

@@ -74,8 +74,8 @@ async fn answered(services: LocalServices, request: Request) -> Result<Response<
     let path = head.uri.path();
     let unknown = || Status::unimplemented(format!("{path} is no method of this coordinator"));
     let method = Method::at(path).ok_or_else(unknown)?;
-    let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default().0;
-    check_host(&head.headers, client.is_some())?;
+    let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default();
+    check_host(&head.headers, client.has_tls)?;
     let is_get = head.method == http::Method::GET && method.streams;
     let message = if is_get {
         events::message_of_query(head.uri.query())?
@@ -90,7 +90,7 @@ async fn answered(services: LocalServices, request: Request) -> Result<Response<
         ))
     })?;
     let token = head.headers.get(AUTHORIZATION).cloned();
-    let mut channel = services.channel(client, token);
+    let mut channel = services.channel(client.proven, token);
     let call = grpc_call(path, &head.headers, &message)?;
     let Ok(answer) = channel.call(call).await;
     if let Some(status) = Status::from_header_map(answer.headers()) {
@@ -174,9 +174,10 @@ fn check_is_json_post(method: &http::Method, headers: &HeaderMap) -> Result<(), 
     Ok(())
 }
 
-/// Checks that a browser has not been led here under a name of somebody else.
-fn check_host(headers: &HeaderMap, is_proven: bool) -> Result<(), Mistake> {
-    if is_proven || headers.contains_key(AUTHORIZATION) || host::is_address(headers) {
+/// Checks that a browser has not been led here under a name of somebody else, which over TLS it has checked itself. What the
+/// request has in its headers proves nothing: such a page could send it, too.
+fn check_host(headers: &HeaderMap, has_tls: bool) -> Result<(), Mistake> {
+    if has_tls || host::is_address(headers) {
         return Ok(());
     }
     Err(Mistake::Http(StatusCode::MISDIRECTED_REQUEST, host::WRONG_NAME.to_owned()))
@@ -229,6 +230,9 @@ mod tests {
     fn a_stranger_is_answered_under_an_address_only() {
         assert!(check_host(&host("127.0.0.1:7002"), false).is_ok());
         assert!(check_host(&host("evil.example"), false).is_err());
+        let mut with_token = host("evil.example");
+        with_token.insert(AUTHORIZATION, HeaderValue::from_static("Bearer x"));
+        assert!(check_host(&with_token, false).is_err());
         assert!(check_host(&host("grc.example:7002"), true).is_ok());
     }
 

@@ -25,7 +25,12 @@ use tower_service::Service as _;
 
 /// The client of a connection; an extension of each of its requests.
 #[derive(Debug, Clone, Default)]
-pub struct WebClient(pub Option<Arc<ProvenClient>>);
+pub struct WebClient {
+    /// Who it is, if it has shown a certificate.
+    pub proven: Option<Arc<ProvenClient>>,
+    /// Whether the connection is over TLS.
+    pub has_tls: bool,
+}
 
 /// Answers until `stop` is done; requests in flight then have [`limits::STOP_PATIENCE`] to finish.
 pub async fn serve(
@@ -89,9 +94,10 @@ impl Entrance {
                 Ok(Err(_)) | Err(_) => return,
             },
         };
+        let has_tls = tls.is_some();
         let judged = disbelief(tls, client.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(WebClient(client.clone()));
+            request.extensions_mut().insert(WebClient { proven: client.clone(), has_tls });
             router.clone().call(request)
         });
         let connection = hyper::server::conn::http1::Builder::new()

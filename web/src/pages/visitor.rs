@@ -54,7 +54,7 @@ impl FromRequestParts<PageState> for Visitor {
             let text = host::WRONG_NAME.to_owned();
             return Err(json::plain(StatusCode::MISDIRECTED_REQUEST, text));
         }
-        let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default().0;
+        let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default().proven;
         Ok(Self::of(&head.headers, client, state.has_tls))
     }
 }
