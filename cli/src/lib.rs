@@ -24,7 +24,7 @@ mod overview;
 pub mod testbed;
 pub mod user;
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -262,7 +262,10 @@ fn finish(result: Result<Answer, Failure>) -> ExitCode {
         }
     };
     // Nothing that a command prints steers a terminal but its colours. What else is in the text comes from somebody else.
-    let text = colour::lines(&text);
+    let mut text = colour::lines(&text);
+    if std::io::stdout().is_terminal() && !wants_json() {
+        text = colour::folded(&text, text::width().into());
+    }
     if pager::page(&text) {
         return exit.into();
     }
@@ -303,9 +306,13 @@ fn wants_json() -> bool {
 /// Prints `error: ` and the message on standard error, with all further lines of the message indented.
 fn print_error(message: &str) {
     let head = colour::in_error(Tone::Bad, "error:");
+    let mut message = plain_text::lines(message).into_owned();
+    if std::io::stderr().is_terminal() {
+        message = colour::folded(&message, usize::from(text::width()).saturating_sub(7));
+    }
     let message = message.replace('\n', "\n       ");
     // When standard error is gone, nobody can be told about it.
-    let _ = writeln!(std::io::stderr(), "{head} {}", plain_text::lines(&message));
+    let _ = writeln!(std::io::stderr(), "{head} {message}");
 }
 
 #[cfg(test)]

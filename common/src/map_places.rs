@@ -13,6 +13,10 @@ pub type MapPlace = (f64, f64);
 
 /// How often each point is moved to where its neighbours want it.
 const ROUNDS: usize = 300;
+/// How far a point is from the paths of others, in lengths of a path.
+const CLEARANCE: f64 = 0.2;
+/// The part of the way to there that a point moves at a time.
+const STEP: f64 = 0.3;
 
 /// The places of `count` points that are joined by these paths, wider than high and around the middle. A path whose ends are
 /// not among the points joins nothing.
@@ -41,7 +45,32 @@ pub fn of_network(count: usize, paths: &[(usize, usize)]) -> Vec<MapPlace> {
             }
         }
     }
+    for _ in 0..ROUNDS {
+        step_aside(&mut places, paths);
+    }
     lying(&places)
+}
+
+/// Moves each point a little away from each path that passes it too near and is not its own: otherwise one line would hide
+/// another one, or end at a point where it does not.
+fn step_aside(places: &mut [MapPlace], paths: &[(usize, usize)]) {
+    let count = places.len();
+    for (a, b) in paths.iter().copied().filter(|(a, b)| (*a).max(*b) < count) {
+        for point in (0..count).filter(|point| ![a, b].contains(point)) {
+            let (from, to, at) = (places[a], places[b], places[point]);
+            let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+            let length = f64::hypot(dx, dy).max(1e-6);
+            let along = ((at.0 - from.0) * dx + (at.1 - from.1) * dy) / length;
+            let beside = ((at.1 - from.1) * dx - (at.0 - from.0) * dy) / length;
+            if !(0.0..=length).contains(&along) || beside.abs() >= CLEARANCE {
+                continue;
+            }
+            let side = if beside < 0.0 { -1.0 } else { 1.0 };
+            let step = side * (CLEARANCE - beside.abs()) * STEP;
+            places[point].0 -= dy / length * step;
+            places[point].1 += dx / length * step;
+        }
+    }
 }
 
 /// The number of paths between each two points; for those that none join, one more than the greatest.
@@ -104,5 +133,23 @@ mod tests {
         assert!(extent(|place| place.0) > extent(|place| place.1), "{places:?}");
         assert_eq!(places, of_network(5, &[(0, 1), (1, 2), (2, 3), (9, 0)]));
         assert!(of_network(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn no_path_passes_through_a_point_that_it_does_not_join() {
+        // Four sites, each joined to each other and to two exchange points; three sites at one of the exchange points.
+        let mut paths: Vec<(usize, usize)> =
+            (0..4).flat_map(|a| (a + 1..6).map(move |b| (a, b))).collect();
+        paths.extend([(5, 6), (5, 7), (5, 8), (6, 7), (6, 8), (7, 8)]);
+        let places = of_network(9, &paths);
+        for &(a, b) in &paths {
+            for point in (0..9).filter(|point| ![a, b].contains(point)) {
+                let to = |one: usize, other: usize| {
+                    f64::hypot(places[one].0 - places[other].0, places[one].1 - places[other].1)
+                };
+                let detour = to(a, point) + to(point, b) - to(a, b);
+                assert!(detour > 0.01, "{point} on {a}-{b}: {detour} {places:?}");
+            }
+        }
     }
 }

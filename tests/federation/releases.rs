@@ -159,7 +159,11 @@ async fn reserve_until(
                 }
                 // A daemon is away: the next one is tried, and this one has an answer in the end.
                 Ok(_) => break,
-                Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+                // The connection may end before or after the daemon has taken the call.
+                Err(status) => {
+                    let lost = [Code::Unavailable, Code::Cancelled];
+                    assert!(lost.contains(&status.code()), "{status}");
+                }
             }
         }
     }

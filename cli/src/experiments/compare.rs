@@ -45,7 +45,14 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     let mut table = text::table(&["POINT", "METRIC", "ONE", "OTHER", "DIFFERENCE", ""]);
     text::align_right(&mut table, &[2, 3, 4]);
     let (mut common, mut marked) = (0_u64, 0_u64);
-    for ((point, metric), mine) in one.iter().filter(|((_, name), _)| args.selects(name)) {
+    let mut all: Vec<_> = one.iter().filter(|((_, name), _)| args.selects(name)).collect();
+    // The points of a curve follow each other as numbers do.
+    all.sort_by(|((one, a), _), ((other, b), _)| {
+        let ((a, at), (b, other_at)) = (parts(a), parts(b));
+        let x = |x: Option<f64>| x.unwrap_or(f64::NEG_INFINITY);
+        (one, a).cmp(&(other, b)).then(x(at).total_cmp(&x(other_at)))
+    });
+    for ((point, metric), mine) in all {
         let theirs = other.get(&(point.clone(), metric.clone()));
         let Some((mine, theirs)) =
             Summary::of(mine).zip(theirs.and_then(|theirs| Summary::of(theirs)))

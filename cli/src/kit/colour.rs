@@ -140,6 +140,49 @@ fn with_own_colours(text: &str, plain: fn(&str) -> Cow<'_, str>) -> String {
     out + &plain(rest)
 }
 
+/// The text with each line broken between words where it is wider than the page; what follows is indented by two more
+/// columns than its line. Our own colours take no columns. A word that is wider than the page stays whole.
+#[must_use]
+pub fn folded(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        if columns(line.trim_end_matches('\n')) <= width {
+            out += line;
+            continue;
+        }
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        let hanging = " ".repeat((indent + 2).min(width / 2));
+        let mut used = 0;
+        for word in line.trim_end_matches('\n').split_inclusive(' ') {
+            let wide = columns(word.trim_end());
+            if used > indent && used + wide > width {
+                out.truncate(out.trim_end_matches(' ').len());
+                out.push('\n');
+                out += &hanging;
+                used = hanging.len();
+            }
+            out += word;
+            used += columns(word);
+        }
+        out.truncate(out.trim_end_matches(' ').len());
+        if line.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The columns that a text takes, without those of our own colours.
+fn columns(text: &str) -> usize {
+    let (mut count, mut rest) = (0, text);
+    while let Some(first) = rest.chars().next() {
+        let colour = own_sequence(rest);
+        count += usize::from(colour.is_none());
+        rest = &rest[colour.unwrap_or(first.len_utf8())..];
+    }
+    count
+}
+
 /// The length in bytes of the sequence that begins or ends one of our tones, if the text begins with one.
 fn own_sequence(text: &str) -> Option<usize> {
     Tone::ALL.into_iter().find_map(|tone| {
@@ -209,6 +252,19 @@ mod tests {
             assert!(text.starts_with(&own) && text.ends_with(&own), "{text:?}");
             let between = &text[own.len()..text.len() - own.len()];
             assert!(!between.chars().any(plain_text::steers), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_wide_goes_on_below_with_its_indent() {
+        let own = Tone::Good.paint("active");
+        let text = format!("short\n  because: one two three {own} five\n{}\n", "x".repeat(30));
+        let expected =
+            format!("short\n  because: one two\n    three {own} five\n{}\n", "x".repeat(30));
+        assert_eq!(folded(&text, 21), expected);
+        assert_eq!(folded("a b", 1), "a\nb");
+        for text in ["", "\n", "a  b\n\n c"] {
+            assert_eq!(folded(text, 20), text);
         }
     }
 

@@ -208,14 +208,29 @@ pub fn no_connection(dialer: &Dialer, address: &str, status: &Status) -> Option<
 /// What a failed call says, with the reason why there was no connection, if that was it.
 #[must_use]
 pub fn cause_of(status: &Status) -> String {
+    let said = || text::line(status.message()).into_owned();
+    handshake_error(status).map_or_else(said, ToString::to_string)
+}
+
+/// Has a call failed because one end does not believe the other, or the caller has no identity where one is needed?
+#[must_use]
+pub fn is_disbelief(dialer: &Dialer, address: &str, status: &Status) -> bool {
+    match handshake_error(status) {
+        Some(HandshakeError::Refused { .. } | HandshakeError::Server(_)) => true,
+        Some(_) => false,
+        None => dialer.identity().is_none() && no_connection(dialer, address, status).is_some(),
+    }
+}
+
+fn handshake_error(status: &Status) -> Option<&HandshakeError> {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {
         if let Some(handshake) = error.downcast_ref::<HandshakeError>() {
-            return handshake.to_string();
+            return Some(handshake);
         }
         source = error.source();
     }
-    text::line(status.message()).into_owned()
+    None
 }
 
 /// A client of a coordinator; it connects on the first call.

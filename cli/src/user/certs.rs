@@ -281,6 +281,9 @@ fn renew(args: &RenewArgs, now: SystemTime) -> Result<Answer, Failure> {
     let known = authority.records().iter().find(|record| record.serial == old.serial);
     let old = match known.and_then(|record| record.revoked) {
         Some(at) => format!("The old one, {}, was revoked at {at}.", old.serial),
+        None if old.not_after < authority::time_of(now) => {
+            format!("The old one, {}, has ended at {}.", old.serial, old.not_after)
+        }
         None => format!("The old one, {}, is valid until {}.", old.serial, old.not_after),
     };
     Ok(Answer::done(format!(

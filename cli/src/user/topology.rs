@@ -207,12 +207,19 @@ fn inventory(
 
 /// A line for each resource manager, then what is wrong with those where something is.
 fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
-    let mut table = text::table(&["resource manager", "address", "books ahead", "status"]);
+    // Coordinators tell addresses to operators and auditors only.
+    let has_addresses = managers.iter().any(|manager| !manager.address.is_empty());
+    let is_told = |column: usize| column != 1 || has_addresses;
+    let head = ["resource manager", "address", "books ahead", "status"];
+    let head: Vec<&str> =
+        (0..).zip(head).filter(|(at, _)| is_told(*at)).map(|(_, head)| head).collect();
+    let mut table = text::table(&head);
     let mut problems = String::new();
     for manager in managers {
         let horizon = manager.description.as_ref().and_then(|d| d.horizon.as_ref());
         let status = if manager.reachable { "reachable" } else { "UNREACHABLE" };
-        table.add_row([&manager.name, &manager.address, &text::span(horizon), status]);
+        let cells = [&manager.name, &manager.address, &text::span(horizon), status];
+        table.add_row((0..).zip(cells).filter(|(at, _)| is_told(*at)).map(|(_, cell)| cell));
         if let Some(problem) = problem(manager) {
             let lines = text::wrap(&text::line(&problem), usize::from(text::width()) - 2);
             let _ = writeln!(problems, "{}", lines.join("\n  "));

@@ -207,7 +207,10 @@ fn check_free(chosen: &[ConfiguredDaemon], folder: &Path) -> Result<(), Failure>
         if let Err(error) = std::net::TcpListener::bind(&post.address) {
             let (name, address, pids) = (&post.name, &post.address, folder.join(PIDS));
             let hint = match !running(&pids).is_empty() {
-                true => format!("is the federation running? stop it: {}", kill(&pids)),
+                true => format!(
+                    "is the federation running? stop it: {}; or start only what is missing: coalloc up --only NAME",
+                    kill(&pids)
+                ),
                 false => "another port is set with daemon.listen in its file, and in the files of its peers".to_owned(),
             };
             let text = format!("{name}: {address} cannot be bound: {error}\n{hint}");

@@ -36,7 +36,7 @@ impl GrcService {
         let shown = self.plans.find(digest, &content);
         let outdated = match &shown {
             Some(shown) if shown.request != content => {
-                let allowed = "the digest of a plan that was shown for this very request";
+                let allowed = "the digest of a plan that was shown for this very request (a time relative to now makes it another request)";
                 let value = InvalidField::quoted(digest);
                 let error = InvalidField::new("plan_digest", value, allowed);
                 return Err(status::invalid(&error));

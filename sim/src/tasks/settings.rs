@@ -34,8 +34,7 @@ pub struct TasksSettings {
 pub enum TopologySettings {
     /// A mesh with wraparounds.
     Torus(TorusSettings),
-    /// The network of a federation file, in an experiment `{file: path}`. The reader of the settings reads
-    /// that file as the daemons do, and passes the topology separately.
+    /// The network of a federation file, in an experiment `{file: path}`.
     Federation,
 }
 

@@ -257,7 +257,7 @@ fn models() -> [ModelText; 4] {
     [
         ModelText {
             name: "coallocations",
-            about: "Co-allocations, planned on frames and reserved in two phases (Takefusa 2010).",
+            about: "Co-allocations, planned on frames and reserved in two phases (Takefusa 2010). Besides the settings below, `federation: {file: path}` is required: the federation file, relative to the experiment.",
             source: "coallocations/settings.rs",
             settings: "Settings",
             unset: serde_json::to_value(coallocations::Settings::default()).unwrap(),

@@ -56,6 +56,8 @@ pub(super) struct ClockOffset {
 pub(super) struct DaemonAnswers {
     /// `serving`, or the words of one that stands by; or why it does not serve.
     pub(super) serves: Option<Result<String, String>>,
+    /// Whether it runs, but one end does not believe the other.
+    pub(super) is_disbelief: bool,
     /// Whether it takes anything new to hold; not when its disk is nearly full.
     pub(super) takes_holds: Option<bool>,
     /// Its clock, or why it cannot be read.
@@ -106,10 +108,13 @@ pub(super) async fn ask(contact: &Contact, patience: Duration) -> DaemonAnswers 
         Ok(answer) if answer.status() == ServingStatus::Serving => Ok("serving".to_owned()),
         Ok(_) => stands_by(*role, &channel, end).await,
         Err(status) if status.code() == Code::DeadlineExceeded => Err(silent(address, patience)),
-        Err(status) => Err(match rpc::no_connection(dialer, address, &status) {
-            Some(failure) => failure.message,
-            None => format!("{address}: {}", rpc::cause_of(&status)),
-        }),
+        Err(status) => {
+            said.is_disbelief = rpc::is_disbelief(dialer, address, &status);
+            Err(match rpc::no_connection(dialer, address, &status) {
+                Some(failure) => failure.message,
+                None => format!("{address}: {}", rpc::cause_of(&status)),
+            })
+        }
     });
     if !matches!(&said.serves, Some(Ok(words)) if words == "serving") {
         return said;

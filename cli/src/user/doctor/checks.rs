@@ -110,6 +110,10 @@ fn serves(name: &str, daemon: &ExaminedDaemon, said: &DaemonAnswers) -> Finding 
         None => "it was not asked".to_owned(),
     };
     let next = match &daemon.files {
+        _ if said.is_disbelief => {
+            "ask as somebody whom it lets in, with --identity DIR; `coalloc certs show DIR` says who that is"
+                .to_owned()
+        }
         Some(DaemonFiles { config, kind, .. }) => {
             let config = shell_word(&config.display().to_string());
             format!("look at its log; start it: coalloc serve {} --config {config}", kind.name())

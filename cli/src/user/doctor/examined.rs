@@ -69,6 +69,13 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
     let mut configs = args.configs.clone();
     let mut asker = None;
     if let Some(folder) = &folder {
+        if folder.is_file() {
+            let shown = folder.display();
+            let text = format!(
+                "{shown}: is a file; needed: a folder; try: coalloc doctor --config {shown}"
+            );
+            return Err(Failure::bad_input(text));
+        }
         let found = configurations(folder)?;
         if found.is_empty() {
             let shown = folder.display();
@@ -101,7 +108,12 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
             }
             Err((about, failure)) => {
                 let message = failure.message.lines().next().unwrap_or_default().to_owned();
-                let next = failure.message.lines().nth(1).unwrap_or("coalloc config explain");
+                let next = match message.contains("daemon.identity") {
+                    true => {
+                        "look at its certificate: coalloc certs show IDENTITY; if it has ended: coalloc certs renew --ca AUTHORITY IDENTITY"
+                    }
+                    false => failure.message.lines().nth(1).unwrap_or("coalloc config explain"),
+                };
                 found.push(Finding::failed(&about, Check::Configuration, message).then(next));
             }
         }

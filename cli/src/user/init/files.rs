@@ -287,8 +287,14 @@ fn systemd(text: &mut String, federation: &PlannedFederation, place: &Path) {
              The package coalloc has the units coalloc@NAME, which run\n\
              {folder}/NAME.yaml as the user {user}, and {target} for all of\n\
              them. Ledgers are in {state}; {folder}/{STATE} is a link to it.\n\
-             Where the package is not installed, the same units are in systemd/. The user has\n\
-             to own its files in {folder}:\n\n  \
+             Where the package is not installed, make what it would have made: the program as\n\
+             /usr/bin/coalloc, the user, the folder of its ledgers, and the units:\n\n  \
+             sudo useradd --system --user-group --home-dir {state} {user}\n  \
+             sudo install -d -o {user} -g {user} -m 750 {state}\n  \
+             sudo ln -s {state} {folder}/{STATE}\n  \
+             sudo cp systemd/* /etc/systemd/system/\n  \
+             sudo systemctl daemon-reload\n\n\
+             Either way, the user has to own its files in {folder}:\n\n  \
              sudo chown -R {user}: {folder}\n  \
              sudo systemctl enable --now {target} {names}",
             user = units::PACKAGED_USER,

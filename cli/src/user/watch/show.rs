@@ -167,8 +167,12 @@ impl EventPrinter {
         if let Some(bar) = &self.bar {
             bar.clear();
         }
+        let mut line = colour::line(line);
+        if self.bar.is_some() {
+            line = colour::folded(&line, text::width().into());
+        }
         let mut stdout = std::io::stdout().lock();
-        match writeln!(stdout, "{}", colour::line(line)).and_then(|()| stdout.flush()) {
+        match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
             Ok(()) => {
                 self.tick();
                 Ok(true)

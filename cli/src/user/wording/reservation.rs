@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use coalloc_common::{Amount, ResourceKind};
 use coalloc_proto::v1;
 
 use super::plan::{body, headline, when_and_cost};
@@ -38,9 +39,24 @@ fn times(plan: &v1::Plan) -> String {
     let width = segments.iter().map(|segment| segment.resource.len()).max().unwrap_or(0);
     let line = |segment: &v1::Segment| {
         let when = text::window(segment.window.as_ref());
-        format!("  {:width$}  {when}\n", segment.resource)
+        let (resource, amount) = (&segment.resource, Amount(segment.amount));
+        let kind = match is_path(plan, resource) {
+            true => ResourceKind::Bandwidth,
+            false => ResourceKind::of_site_resource(resource).1,
+        };
+        format!("  {resource:width$}  {}, {when}\n", kind.show(amount))
     };
     segments.iter().map(line).collect()
+}
+
+/// Is the resource a path of the plan, or one direction of a path?
+fn is_path(plan: &v1::Plan, resource: &str) -> bool {
+    let mut paths = plan.routes.iter().flat_map(|route| &route.paths);
+    paths.any(|path| {
+        resource
+            .strip_prefix(path.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    })
 }
 
 /// A workflow in one line.
