@@ -100,9 +100,10 @@ pub fn behind_silence<'a>(
     Refusal { detail, reason: Reason::Unreachable, ..refusal }
 }
 
-/// The index of the refused frame that came closest to a plan; if several did, the last of them.
+/// The index of the refused frame that came closest to a plan; if several did, the first of them, which begins when it was asked
+/// for.
 fn closest(refused: &[(Window, Refusal)]) -> Option<usize> {
-    (0..refused.len()).max_by_key(|at| closeness(&refused[*at].1))
+    (0..refused.len()).rev().max_by_key(|at| closeness(&refused[*at].1))
 }
 
 /// How far a frame got before it was refused; higher is further. A missing route is found only after enough CPUs.

@@ -23,8 +23,9 @@ use crate::authorization::Caller;
 use crate::convert::{span_from_wire, span_to_wire};
 use crate::status;
 
-/// The parts of the program that have levels of their own.
-const PARTS: [&str; 14] = [
+/// The parts of the program that have levels of their own: its crates, and the libraries in it that write to the log.
+const PARTS: [&str; 20] = [
+    "axum",
     "coalloc_cli",
     "coalloc_common",
     "coalloc_crm",
@@ -37,8 +38,13 @@ const PARTS: [&str; 14] = [
     "coalloc_proto",
     "coalloc_protocol",
     "coalloc_rm",
+    "coalloc_web",
     "h2",
+    "hyper",
+    "hyper_util",
+    "rustls",
     "tonic",
+    "tower",
 ];
 
 /// Reads a filter, as `COALLOC_LOG` or a call has it.
@@ -67,11 +73,13 @@ pub fn parse(field: &str, text: &str) -> Result<Targets, InvalidField> {
             continue;
         }
         let root = part.split("::").next().unwrap_or(part);
-        // A library may have any name, but then it is written with a level.
-        let is_known = PARTS.contains(&root) || (level.is_some() && !root.starts_with("coalloc"));
-        if !is_known {
+        if !PARTS.contains(&root) {
             let levels = ["off", "error", "warn", "info", "debug", "trace"];
-            return Err(bad(directive, &did_you_mean(root, levels.into_iter().chain(PARTS))));
+            // A word without a level may be a level or a part.
+            let levels = levels.into_iter().filter(|_| level.is_none());
+            let near = did_you_mean(root, levels.chain(PARTS));
+            let parts = format!("; parts: {}", PARTS.join(", "));
+            return Err(bad(directive, if near.is_empty() { &parts } else { &near }));
         }
         if level.is_some_and(|level| LevelFilter::from_str(level).is_err()) {
             return Err(bad(directive, ""));
@@ -274,6 +282,8 @@ mod tests {
         for (wrong, hint) in [
             ("debgu", "did you mean debug?"),
             ("info,coalloc_gcr=debug", "did you mean coalloc_grc"),
+            ("coaloc_grc=debug", "did you mean coalloc_grc"),
+            ("sqlx=debug", "parts: axum, coalloc_cli"),
             ("coalloc_grc=loud", "a level (off"),
             ("info,coalloc_rm=9", "a level (off"),
             ("a=b=c\n", "a level (off"),

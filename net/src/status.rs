@@ -68,7 +68,9 @@ pub fn not_found(kind: &str, name: &str) -> Status {
 /// ALREADY_EXISTS with `google.rpc.ResourceInfo`: an id was sent again with other content.
 #[must_use]
 pub fn other_content(kind: &str, id: &str) -> Status {
-    let text = format!("{kind} {id:?} was sent before with other content; use a new id");
+    let text = format!(
+        "the id {id:?} was used before for another {kind}, by you or by somebody else; use a new id"
+    );
     let details = ErrorDetails::with_resource_info(kind, id, "", text.clone());
     with_reason(Code::AlreadyExists, "OTHER_CONTENT", &[(kind, id)], text, details)
 }

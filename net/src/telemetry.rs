@@ -164,12 +164,15 @@ fn lines<W: Write + 'static>(
 fn filter_of(written: Option<&OsStr>) -> (Targets, Option<String>) {
     let info = || Targets::new().with_default(Level::INFO);
     let Some(written) = written.filter(|text| !text.is_empty()) else { return (info(), None) };
-    match written.to_str().and_then(|text| log_filter::parse("COALLOC_LOG", text).ok()) {
-        Some(filter) => (filter, None),
-        None => {
+    let parsed = match written.to_str() {
+        Some(text) => log_filter::parse("COALLOC_LOG", text).map_err(|error| error.to_string()),
+        None => Err("COALLOC_LOG: not UTF-8".to_owned()),
+    };
+    match parsed {
+        Ok(filter) => (filter, None),
+        Err(error) => {
             let warning = format!(
-                "warning: COALLOC_LOG={written:?} is not a filter; allowed: a level, or \
-                 target=level, like `debug` or `info,coalloc_grc=debug`; logging at `info`"
+                "warning: COALLOC_LOG={written:?} is not a filter: {error}; logging at `info`"
             );
             (info(), Some(warning))
         }
@@ -182,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_none_is_named_in_one_line_and_info_is_used() {
-        for written in ["coalloc_grc=loud", "info,coalloc_rm=9", "a=b=c\n"] {
+        for written in ["coalloc_grc=loud", "info,coalloc_rm=9", "a=b=c\n", "coaloc_grc=debug"] {
             let (filter, warning) = filter_of(Some(OsStr::new(written)));
             let warning = warning.unwrap();
             assert!(warning.contains(&format!("COALLOC_LOG={written:?}")), "{warning}");

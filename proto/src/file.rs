@@ -18,6 +18,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
 use serde::de::DeserializeOwned;
 
 use self::words::Mistake;
+pub use self::words::unknown_field;
 
 /// Largest file that is read; a federation of a hundred thousand paths is smaller than this.
 const FILE_MAX_BYTES: u64 = 64 << 20;
@@ -318,7 +319,7 @@ duration: 3600s
 
     #[test]
     fn a_number_that_is_none_is_shown_with_what_is_allowed() {
-        let allowed = "is not allowed; allowed: a whole number from 0 to 18446744073709551615";
+        let allowed = "is not allowed; allowed: 1 to 10000000 CPUs";
         for number in ["-1", "1.5", "99999999999999999999999", "many", "'-1'", "true", "[4]", ""] {
             let text = YAML.replace("cpus: 4", &format!("cpus: {number}"));
             // What is no single word is shown with its line.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from conftest import pair
@@ -91,3 +92,26 @@ def test_units_are_exact() -> None:
     for unit, number in ((seconds, 1e-7), (hours, -1), (mbps, 0.0000001)):
         with pytest.raises(ValueError, match="whole number"):
             unit(number)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"sites": [SiteRequest("a", cpus="4")]}, r"SiteRequest\.cpus: '4' is not allowed"),  # type: ignore[arg-type]
+        ({"sites": [SiteRequest("a", cpus=-4)]}, r"SiteRequest\.cpus: -4 is not allowed"),
+        ({"duration_us": timedelta(hours=1)}, r"duration_us: .* such as coalloc\.hours\(1\)"),
+        ({"earliest_start": "now"}, r"earliest_start: 'now' .* a datetime with tzinfo"),
+        ({"sites": ["a"]}, r"CoAllocationRequest\.sites: 'a' is not allowed"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_its_field(wrong: dict[str, Any], said: str) -> None:
+    request = CoAllocationRequest(**{"sites": [], "duration_us": hours(1), **wrong})
+    with pytest.raises((TypeError, ValueError), match=said):
+        to_message(request, types_pb2.CoAllocationRequest)
+
+
+def test_a_word_of_an_enum_may_be_a_text() -> None:
+    options = coalloc.PlanOptions(objectives=["PRICE"])  # type: ignore[list-item]
+    assert options._raw_as(types_pb2.PlanOptions).objectives == [messages.Objective.PRICE]
+    with pytest.raises(ValueError, match=r"one of Objective\.UNSPECIFIED"):
+        to_message(coalloc.PlanOptions(objectives=["CHEAP"]), types_pb2.PlanOptions)  # type: ignore[list-item]

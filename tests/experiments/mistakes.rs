@@ -16,7 +16,11 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
             "mine.yaml:6: settings.planner: \"gurobi\" is not",
         ),
         ("values: [1, 2]", "values: [1, 0]", "mine.yaml:8: sweep[0].values[1]: frames: 0 is not"),
-        ("path: frames", "path: frame", "mine.yaml:8: sweep[0].values[0]: frame: unknown field"),
+        (
+            "path: frames",
+            "path: frame",
+            "mine.yaml:8: sweep[0].values[0]: frame: there is no such field here",
+        ),
         ("requests: 3", "requests: many", "mine.yaml:6: settings.workload.requests: invalid type"),
         (
             "plots:",

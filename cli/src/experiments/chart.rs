@@ -151,8 +151,8 @@ impl Chart {
         let slanted = names + GAP > room;
         let (sine, cosine) = SLANT.to_radians().sin_cos();
         let below = if slanted { names * sine + 12.0 } else { 17.0 };
-        // The last name may reach beyond the axes.
-        let over = if slanted { (names * cosine - room * 0.9).max(0.0) } else { 0.0 };
+        // The last name may reach beyond the axes, from which it is 0.4 of its room away.
+        let over = if slanted { (names * cosine - room * 0.4).max(0.0) } else { 0.0 };
         let label = TOP + HIGH + below + 24.0;
         let rows = if lines.len() > 1 { LEGEND_ROW * lines.len() as f64 } else { 0.0 };
         let high = (label + 16.0).max(TOP + 10.0 + rows);

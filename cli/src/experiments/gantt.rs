@@ -6,6 +6,7 @@
 //! that it takes. Boxes of one request have the same colour.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,13 +16,14 @@ use coalloc_sim::experiment::judge::number;
 use coalloc_sim::experiment::trace::TracedResource;
 
 use super::png;
-use jiff::tz::TimeZone;
-
 use crate::kit::drawing::{Anchor, COLOURS, Drawing, ticks};
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::font::widest;
-use crate::kit::gantt::{ASCII, BLOCKS, Row, draw_day};
+use crate::kit::gantt::{ASCII, BLOCKS, Row, draw_marked};
 use crate::kit::{svg, text, whole};
+
+/// What the command reads.
+const TRACE: &str = "a trace that `coalloc sim run --trace` has written";
 
 /// Draw the timetable of sites and links from the trace of a run
 #[derive(Debug, Clone, Args)]
@@ -72,6 +74,8 @@ struct Lane {
 /// # Errors
 /// When the trace cannot be read, is cut off, or contains nothing to draw.
 pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
+    refuse_other_format("--svg", args.svg.as_deref(), "svg")?;
+    refuse_other_format("--png", args.png.as_deref(), "png")?;
     let mut lanes = read(&args.file)?;
     if let Some(only) = &args.only {
         let names: BTreeSet<String> = lanes.iter().map(|lane| lane.name.clone()).collect();
@@ -125,10 +129,30 @@ pub fn run(args: &GanttArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(out))
 }
 
+/// Refuses a file whose name says that it is a drawing of the other format.
+fn refuse_other_format(option: &str, file: Option<&Path>, format: &str) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    let said = file.extension().map(|own| own.to_string_lossy().to_lowercase());
+    match said.as_deref() {
+        Some(other @ ("svg" | "png")) if other != format => Err(Failure::bad_input(format!(
+            "{option} {}: the name ends in .{other}, and the drawing is in {format}; \
+             write --{other} for that, or a name that ends in .{format}; nothing was written",
+            file.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
     let shown = path.display();
-    let bytes = std::fs::read(path);
-    let bytes = bytes.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        let problem = match error.kind() {
+            ErrorKind::NotFound => format!("there is no such file; needed: {TRACE}"),
+            ErrorKind::IsADirectory => format!("is a folder; needed: {TRACE}"),
+            _ => error.to_string(),
+        };
+        Failure::bad_input(format!("{shown}: {problem}"))
+    })?;
     let lines = bytes.strip_suffix(b"\n").unwrap_or(&bytes).split(|byte| *byte == b'\n');
     let mut lanes: Vec<Lane> = Vec::new();
     let (mut events, mut is_whole) = (0_u64, false);
@@ -140,8 +164,14 @@ fn read(path: &Path) -> Result<Vec<Lane>, Failure> {
         let event: TraceEvent<'_> = serde_json::from_slice(line).map_err(|error| {
             let said = error.to_string();
             let said = said.split(" at line ").next().unwrap_or_default();
-            let cut = if error.is_eof() { "the trace is cut off here: " } else { "" };
-            Failure::bad_input(format!("{shown}:{number}: {cut}{said}"))
+            let problem = match (number, error.is_eof()) {
+                _ if bytes.is_empty() => "the file is empty".to_owned(),
+                (_, true) => format!("the trace is cut off here: {said}"),
+                (1, false) => format!("is no line of a trace: {said}"),
+                (_, false) => said.to_owned(),
+            };
+            let needed = if number == 1 { format!("; needed: {TRACE}") } else { String::new() };
+            Failure::bad_input(format!("{shown}:{number}: {problem}{needed}"))
         })?;
         match &event {
             TraceEvent::TraceEnds { events: said } if *said == events => is_whole = true,
@@ -197,42 +227,40 @@ fn extent(lanes: &[Lane]) -> Option<(i64, i64)> {
     Some((bars().map(|bar| bar.start).min()?, bars().map(|bar| bar.end).max()?))
 }
 
-/// Draws the whole trace, scaled so that it fills the day of the terminal's chart.
+/// Draws the whole trace. The marks are times since the start of the simulation.
 fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
-    const DAY_US: i64 = 86_400_000_000;
-    let zero = Time::from_us(0);
-    let is_day = end - start > DAY_US / 2 && end - start <= DAY_US;
-    // A trace of at most one day keeps its clock times; any other is drawn over 24 parts of its own length.
-    let from = if is_day { start - start.rem_euclid(DAY_US / 24) } else { start };
-    let length = if is_day { DAY_US } else { (end - from).max(1) };
-    let place = |at: i64| {
-        let scaled = i128::from(at - from) * i128::from(DAY_US) / i128::from(length);
-        // The value is within the day, so it fits.
-        let shift = if is_day { from.rem_euclid(DAY_US) } else { 0 };
-        zero.saturating_add(Span::from_us(scaled as i64 + shift))
+    const SECOND_US: i64 = 1_000_000;
+    // Marks are then at whole hours or minutes.
+    let unit = match end - start {
+        length if length > 6 * 3_600 * SECOND_US => 3_600 * SECOND_US,
+        length if length > 360 * SECOND_US => 60 * SECOND_US,
+        _ => SECOND_US,
     };
+    let from = Time::from_us(start - start.rem_euclid(unit));
+    let Some(window) = Window::new(from, Time::from_us(end)) else { return String::new() };
     let row = |lane: &Lane| {
         let window = |bar: &Bar| {
-            Window::new(
-                place(bar.start),
-                place(bar.end).max(place(bar.start).saturating_add(Span::from_us(1))),
-            )
+            Window::new(Time::from_us(bar.start), Time::from_us(bar.end.max(bar.start + 1)))
         };
         let taken = lane.bars.iter().filter_map(|bar| Some((window(bar)?, Amount(bar.amount))));
         Row { name: lane.name.clone(), capacity: lane.capacity, taken: taken.collect() }
     };
     let rows: Vec<Row> = lanes.iter().map(row).collect();
     let ink = if ascii { ASCII } else { BLOCKS };
-    let mut out = draw_day(place(from), &rows, usize::from(text::width()), ink, TimeZone::UTC);
-    if !is_day {
-        let hour = Span::from_us(length / 24);
-        out += &format!(
-            "\nan hour of the head line stands for {hour}, from {}\n",
-            Span::from_us(start)
-        );
-    }
-    let bars: usize = lanes.iter().map(|lane| lane.bars.len()).sum();
-    out += &format!("{bars} reservations of {} resources\n", lanes.len());
+    let mark = |time: Time| {
+        let (s, is_exact) = (time.as_us().div_euclid(SECOND_US), unit == SECOND_US);
+        let seconds = if is_exact { format!(":{:02}", s % 60) } else { String::new() };
+        format!("{}:{:02}{seconds}", s / 3_600, s / 60 % 60)
+    };
+    let width = usize::from(text::width());
+    let mut out = draw_marked(window, &rows, width, ink, Span::ZERO, &mark);
+    let format = if unit == SECOND_US { "hours:minutes:seconds" } else { "hours:minutes" };
+    let bars = lanes.iter().map(|lane| lane.bars.len()).sum();
+    out += &format!(
+        "times since the start of the simulation, {format}\n{} of {}\n",
+        text::count(bars, "reservation"),
+        text::count(lanes.len(), "resource")
+    );
     out
 }
 
@@ -339,6 +367,18 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let name = path.display().to_string();
         read(&path).map_err(|failure| failure.message.replace(&name, "t.jsonl"))
+    }
+
+    #[test]
+    fn a_drawing_is_not_written_under_the_name_of_another_format() {
+        let refuse =
+            |option, name: &str, format| refuse_other_format(option, Some(Path::new(name)), format);
+        let error = refuse("--svg", "day.PNG", "svg").unwrap_err().message;
+        assert!(error.starts_with("--svg day.PNG: the name ends in .png"), "{error}");
+        assert!(refuse("--png", "day.svg", "png").is_err());
+        for name in ["day.svg", "day", "/dev/stdout", "day.txt"] {
+            assert!(refuse("--svg", name, "svg").is_ok(), "{name}");
+        }
     }
 
     #[test]

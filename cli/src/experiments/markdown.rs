@@ -5,16 +5,21 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::file::{Axis, Point, Printed};
 use coalloc_sim::experiment::judge::paired::PairedVerdict;
 use coalloc_sim::experiment::judge::{
     ComparedNumber, ShapeStatus, Tally, Verdict, at, number, numbers, shapes,
 };
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
+use super::plot;
+use crate::kit::text;
+
 /// How the runs were made.
 #[derive(Debug, Clone)]
 pub struct RunDescription {
+    /// How the command named the experiment.
+    pub named: String,
     /// Whether only the points and seeds of a `--small` run were used.
     pub small: bool,
     /// The seeds.
@@ -53,15 +58,17 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
     let seeds = how.asked.map(|asked| format!(" --seeds {asked}")).unwrap_or_default();
     let _ = writeln!(
         text,
-        "Made by `coalloc sim run {} --out DIR{small}{seeds}`: {} points, {count} seeds each ({} to {}), {} runs. \
+        "Made by `coalloc sim run {} --out DIR{small}{seeds}`: {}, {} each ({} to {}), {}. \
          After ± stands half the width of the 95 % confidence interval of the mean (Student's t over the seeds).\n",
-        experiment.name,
-        results.points.len(),
+        how.named,
+        text::count(results.points.len(), "point"),
+        text::count(usize::try_from(count).unwrap_or(usize::MAX), "seed"),
         how.seeds.start,
         how.seeds.end.saturating_sub(1),
-        results.len()
+        text::count(results.len(), "run")
     );
-    for line in how.left_out.iter().chain(&cut_short(results)) {
+    for line in how.left_out.iter().chain(&cut_short(results)).chain(&undrawn(experiment, results))
+    {
         let _ = writeln!(text, "* {line}");
     }
     if !text.ends_with("\n\n") {
@@ -70,7 +77,12 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
     text += &paper_numbers(experiment, results);
     text += &paper_shapes(experiment, results, how.small);
     for plot in &experiment.plots {
-        let _ = writeln!(text, "![{}]({}.svg)\n", plot.title, plot.name);
+        let _ = match plot::draw(experiment, results, plot, how.small) {
+            Some(_) => writeln!(text, "![{}]({}.svg)\n", plot.title, plot.name),
+            None => {
+                writeln!(text, "No point of this run belongs to the plot \"{}\".\n", plot.title)
+            }
+        };
     }
     text += &means(experiment, results);
     text += &assumptions(experiment);
@@ -78,7 +90,7 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
 }
 
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    text.replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
 }
 
 fn paper_numbers(experiment: &Experiment, results: &Results) -> String {
@@ -232,8 +244,8 @@ fn means(experiment: &Experiment, results: &Results) -> String {
     }
     let axes: Vec<&str> = experiment.sweep.iter().map(|axis| axis.name.as_str()).collect();
     let heads = metrics.iter().map(|metric| match &metric.unit {
-        Some(unit) => format!("{} [{unit}]", metric.label),
-        None => metric.label.clone(),
+        Some(unit) => cell(&format!("{} [{unit}]", metric.label)),
+        None => cell(&metric.label),
     });
     let heads: Vec<String> = axes.iter().map(|axis| (*axis).to_owned()).chain(heads).collect();
     let lines: String = axes.iter().map(|_| "---|").chain(metrics.iter().map(|_| "--:|")).collect();
@@ -266,6 +278,25 @@ fn assumptions(experiment: &Experiment) -> String {
     text + "\n"
 }
 
+/// The curves that a plot names without the axis of curves, in which they have no place.
+fn undrawn(experiment: &Experiment, results: &Results) -> Vec<String> {
+    let over_axis = experiment.plots.iter().filter(|plot| plot.x.as_deref() != Some("@"));
+    let curves = over_axis.flat_map(|plot| {
+        let points = 0..results.points.len();
+        let is_curve = move |metric: &&String| {
+            let measured = points.clone().any(|at| results.summary(at, metric).is_some());
+            !measured && points.clone().any(|at| !results.curve(at, metric).is_empty())
+        };
+        plot.y.iter().filter(is_curve).map(|metric| (&plot.name, metric)).collect::<Vec<_>>()
+    });
+    let line = |(plot, metric)| {
+        format!(
+            "the plot {plot} is without {metric}, which is a curve: give the plot `x: \"@\"`, or take one point, {metric}@X"
+        )
+    };
+    curves.map(line).collect()
+}
+
 /// The points at which planners that are programs were cut short: what they planned may differ between
 /// machines.
 fn cut_short(results: &Results) -> Vec<String> {
@@ -282,18 +313,49 @@ fn cut_short(results: &Results) -> Vec<String> {
     results.points.iter().enumerate().filter_map(point).collect()
 }
 
+/// What was measured at the first points, for experiments that repeat no printed number.
+fn measured(experiment: &Experiment, results: &Results) -> String {
+    let mut text = String::new();
+    for (at, point) in results.points.iter().enumerate().take(PLACES_MAX) {
+        let own = experiment.metrics.iter().filter_map(|metric| {
+            let summary = results.summary(at, &metric.name)?;
+            Some(format!("{} {}", metric.name, shown(&summary)))
+        });
+        let own: Vec<String> = own.collect();
+        let labels = point.labels.iter().map(|(axis, label)| format!("{axis}={label}"));
+        let labels = labels.collect::<Vec<_>>().join(" ");
+        let _ = writeln!(text, "  {labels}: {}", own.join(", "));
+    }
+    let rest = results.points.len().saturating_sub(PLACES_MAX);
+    if rest > 0 {
+        let _ = writeln!(text, "  {rest} more points in report.md and results.csv");
+    }
+    text
+}
+
+/// The metric of a printed number, and the values of axes to which the number belongs.
+fn named(printed: &Printed) -> String {
+    let values: Vec<String> = printed.at.values().map(Axis::label_of).collect();
+    match values.is_empty() {
+        true => printed.metric.clone(),
+        false => format!("{} {}", printed.metric, values.join(" ")),
+    }
+}
+
 /// The summary that is printed in the terminal.
 #[must_use]
 pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription) -> String {
     let mut text = format!("{}: {}\n", experiment.name, experiment.title);
     let all = numbers(experiment, results);
+    let wide = all.iter().map(|compared| named(compared.printed).chars().count()).max();
+    let wide = wide.unwrap_or_default();
     for own in all.chunk_by(|one, other| std::ptr::eq(one.printed, other.printed)) {
         // The nearest comes first.
         let ComparedNumber { printed, place, ours, .. } = &own[0];
         let _ = writeln!(
             text,
-            "  {:<24} paper {:<8} ours {:<18} {}{}",
-            printed.metric,
+            "  {:<wide$} paper {:<8} ours {:<18} {}{}",
+            named(printed),
             number(printed.value),
             shown(ours),
             signed(ours.mean - printed.value),
@@ -319,10 +381,14 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
     if !tally.is_empty() {
         let _ = writeln!(text, "  of what is said of curves: {tally}");
     }
+    if all.is_empty() {
+        text += &measured(experiment, results);
+    }
     for metric in results.missing(experiment) {
         let _ = writeln!(text, "  no run has measured {metric}");
     }
-    for line in how.left_out.iter().chain(&cut_short(results)) {
+    for line in how.left_out.iter().chain(&cut_short(results)).chain(&undrawn(experiment, results))
+    {
         let _ = writeln!(text, "  {line}");
     }
     text

@@ -1,9 +1,15 @@
 //! The names of metrics that an experiment may have.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use coalloc_common::suggest::did_you_mean;
+use coalloc_sim::experiment::file::Point;
+
 use super::clock::TIMES;
-use super::models::metrics;
+use super::models::{PreparedModel, metrics};
 use super::source::Source;
 use crate::kit::exit::Failure;
+use crate::kit::text;
 
 /// Checks that every metric of the file exists in its model or in the clock.
 ///
@@ -15,7 +21,40 @@ pub fn check(source: &Source) -> Result<(), Failure> {
         let known = model.iter().chain(TIMES).any(|(name, _)| fits(name, &metric.name));
         if !known {
             let names: Vec<&str> = model.iter().chain(TIMES).map(|(name, _)| *name).collect();
-            let allowed = format!("a metric of its model: {}", names.join(", "));
+            let guess = did_you_mean(&metric.name, names.iter().copied());
+            let allowed = format!("a metric of its model: {}{guess}", names.join(", "));
+            return Err(source.mistake(&format!("metrics[{at}].name"), &metric.name, &allowed));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what the names of metrics name, such as a site, is there at some point of the experiment.
+///
+/// # Errors
+/// Names the first metric of something that is not there, and what is.
+pub fn check_named(source: &Source, points: &[(Point, PreparedModel)]) -> Result<(), Failure> {
+    let mut there: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (part, name) in points.iter().flat_map(|(_, prepared)| prepared.named()) {
+        there.entry(part).or_default().insert(name);
+    }
+    let model = metrics(source.experiment.model);
+    for (at, metric) in source.experiment.metrics.iter().enumerate() {
+        let fitting = model.iter().filter_map(|(known, _)| captured(known, &metric.name));
+        let is_there = |(part, name): &(&str, &str)| {
+            there.get(part).is_some_and(|names| names.contains(*name))
+        };
+        let mut wrong = None;
+        let is_known = fitting.into_iter().any(|parts| {
+            let missing = parts.into_iter().find(|part| !is_there(part));
+            wrong = wrong.or(missing);
+            missing.is_none()
+        });
+        if let (false, Some((part, name))) = (is_known, wrong) {
+            let names = there.get(part).cloned().unwrap_or_default();
+            let guess = did_you_mean(name, names.iter().map(String::as_str));
+            let names: Vec<String> = names.into_iter().collect();
+            let allowed = format!("as {part}: {}{guess}", text::enumerate(&names));
             return Err(source.mistake(&format!("metrics[{at}].name"), &metric.name, &allowed));
         }
     }
@@ -23,33 +62,36 @@ pub fn check(source: &Source) -> Result<(), Failure> {
 }
 
 /// Does the name fit this known metric?
+fn fits(known: &str, name: &str) -> bool {
+    captured(known, name).is_some()
+}
+
+/// What the name has for each open part of a known metric that it fits.
 ///
 /// Capitals in a known name stand for a name of the settings: `load_SITE`.
-fn fits(known: &str, name: &str) -> bool {
+fn captured<'k, 'n>(known: &'k str, name: &'n str) -> Option<Vec<(&'k str, &'n str)>> {
     let mut rest = name;
+    let mut found = Vec::new();
     let parts: Vec<&str> = known.split('_').collect();
     for (at, part) in parts.iter().enumerate() {
         let is_open = part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
         let last = at + 1 == parts.len();
         let end = match (is_open, last) {
             (true, true) => rest.len(),
-            (true, false) => match rest.find('_') {
-                Some(end) => end,
-                None => return false,
-            },
+            (true, false) => rest.find('_')?,
             (false, _) if rest.starts_with(part) => part.len(),
-            (false, _) => return false,
+            (false, _) => return None,
         };
+        if is_open {
+            found.push((*part, &rest[..end]));
+        }
         rest = &rest[end..];
         if last {
-            return rest.is_empty();
+            return rest.is_empty().then_some(found);
         }
-        match rest.strip_prefix('_') {
-            Some(next) => rest = next,
-            None => return false,
-        }
+        rest = rest.strip_prefix('_')?;
     }
-    false
+    None
 }
 
 #[cfg(test)]

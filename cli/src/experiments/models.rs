@@ -7,6 +7,7 @@ use coalloc_common::{InvalidField, Topology};
 use coalloc_net::convert::file_topology;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::Programs;
+use coalloc_proto::file::unknown_field;
 use coalloc_proto::v1;
 use coalloc_sim::coallocations;
 use coalloc_sim::experiment::file::Model;
@@ -48,7 +49,7 @@ pub fn prepare(
             let file = given.get_mut("topology").and_then(|own| own.get_mut("federation"));
             let named = file.map(|file| federation("topology.federation", file.take()));
             let topology = named.transpose()?.map(Box::new);
-            let settings: TasksSettings = settings(&given)?;
+            let settings: TasksSettings = settings(&given, &[])?;
             // Any seed will do: a setting is acceptable for all seeds or for none.
             tasks::check(&settings, topology.as_deref(), 1)?;
             Ok(PreparedModel::Tasks(Box::new(settings), topology))
@@ -60,12 +61,12 @@ pub fn prepare(
             let file = given.remove(field);
             let file = file.ok_or_else(|| Mistake::new(field.to_owned(), missing()))?;
             let topology = federation(field, file)?;
-            let settings: coallocations::Settings = settings(&given)?;
+            let settings: coallocations::Settings = settings(&given, &[field])?;
             coallocations::check(&settings, &topology)?;
             Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
         }
         Model::Jobs => {
-            let settings: JobsSettings = settings(given)?;
+            let settings: JobsSettings = settings(given, &[])?;
             // Without the trace first: a mistake in the file is easier to mend than a missing trace.
             settings.check().map_err(ModelError::from)?;
             let file = traces.find(&settings.trace).map_err(|error| {
@@ -76,7 +77,7 @@ pub fn prepare(
             Ok(PreparedModel::Jobs(Box::new(settings), file))
         }
         Model::Workflows => {
-            let settings: WorkflowsSettings = settings(given)?;
+            let settings: WorkflowsSettings = settings(given, &[])?;
             // Without the file first, as above.
             settings.check().map_err(ModelError::from)?;
             let mean_mips = settings.federation.mean_mips();
@@ -123,15 +124,19 @@ impl From<ModelError> for Mistake {
     }
 }
 
-/// Parses settings for a model.
+/// Parses settings for a model. `others` are those that were read before.
 ///
 /// # Errors
 /// The first setting that is misspelled.
-fn settings<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, Mistake> {
+fn settings<T: DeserializeOwned>(
+    settings: &Map<String, Value>,
+    others: &[&str],
+) -> Result<T, Mistake> {
     serde_path_to_error::deserialize(Value::Object(settings.clone())).map_err(|error| {
         let field = error.path().to_string();
         let field = field.trim_end_matches(['?', '.']).to_owned();
-        Mistake::new(field, error.into_inner().to_string())
+        let problem = error.into_inner().to_string();
+        Mistake::new(field, unknown_field(&problem, others).unwrap_or(problem))
     })
 }
 
@@ -144,6 +149,18 @@ fn federation(field: &str, given: Value) -> Result<Topology, Mistake> {
 }
 
 impl PreparedModel {
+    /// What names of metrics may name, each with the part of a metric's name that stands for it.
+    #[must_use]
+    pub fn named(&self) -> Vec<(&'static str, String)> {
+        let Self::Coallocations(settings, topology) = self else { return Vec::new() };
+        let users = settings.workload.users.iter().map(|user| ("USER", user.to_lowercase()));
+        let sites = topology.sites().flat_map(|(_, site, _)| {
+            let domain = site.domain.as_ref().map(|domain| ("DOMAIN", domain.to_string()));
+            domain.into_iter().chain([("SITE", site.name.to_string())])
+        });
+        users.chain(sites).collect()
+    }
+
     /// The programs that a run starts.
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {

@@ -12,9 +12,14 @@ use crate::kit::drawing::Drawing;
 /// Maximum number of lines in one plot; more lines are left out, and the plot says so.
 const LINES_MAX: usize = 24;
 
-/// Draws the plot.
+/// Draws the plot. Nothing is drawn if the results have no value for any of its lines.
 #[must_use]
-pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool) -> Drawing {
+pub fn draw(
+    experiment: &Experiment,
+    results: &Results,
+    plot: &Plot,
+    small: bool,
+) -> Option<Drawing> {
     let axis = plot.x.clone().or_else(|| experiment.sweep.first().map(|axis| axis.name.clone()));
     let axis = axis.unwrap_or_else(|| "@".to_owned());
     let own = experiment.sweep.iter().find(|own| own.name == axis);
@@ -38,6 +43,9 @@ pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool
             lines.push(Line { name, points });
         }
     }
+    if lines.is_empty() {
+        return None;
+    }
     let left_out = lines.len().saturating_sub(LINES_MAX);
     lines.truncate(LINES_MAX);
     let metric = plot.y.first().and_then(|metric| experiment.metric(metric));
@@ -56,7 +64,7 @@ pub fn draw(experiment: &Experiment, results: &Results, plot: &Plot, small: bool
         names,
         left_out,
     };
-    chart.draw(&lines)
+    Some(chart.draw(&lines))
 }
 
 /// The name of a place in a legend.

@@ -142,8 +142,8 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
         _ => args.out.join("*/report.md"),
     };
     text += &format!(
-        "\n{} runs in {:.1} s on {threads} threads ({known} were there){memory}; {}\n",
-        all - known,
+        "\n{} in {:.1} s on {threads} threads ({known} were there){memory}; {}\n",
+        text::count(all - known, "run"),
         begun.elapsed().as_secs_f64(),
         made.display()
     );
@@ -155,7 +155,8 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
 /// How the experiment's runs were made.
 fn how(args: &RunArgs, ready: &RunnableExperiment) -> markdown::RunDescription {
     let (seeds, left_out) = (ready.seeds.clone(), ready.left_out.clone());
-    markdown::RunDescription { small: args.small, seeds, asked: args.seeds, left_out }
+    let named = ready.source.named.clone();
+    markdown::RunDescription { named, small: args.small, seeds, asked: args.seeds, left_out }
 }
 
 /// Checks every experiment that was asked for, and the folder that it may write to. With `--all`, experiments
@@ -206,7 +207,7 @@ fn write(
     };
     put("results.csv", tables::csv(results).as_bytes())?;
     for plot in &experiment.plots {
-        let picture = plot::draw(experiment, results, plot, how.small);
+        let Some(picture) = plot::draw(experiment, results, plot, how.small) else { continue };
         put(&format!("{}.svg", plot.name), svg::svg(&picture).as_bytes())?;
         if as_png {
             let name = format!("{}.png", plot.name);

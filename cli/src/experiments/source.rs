@@ -30,6 +30,8 @@ pub struct Source {
     pub text: String,
     /// The folder of the experiment file, if it is on disk.
     pub folder: Option<PathBuf>,
+    /// How a command names the experiment: by its file, without the folder, or by its name in the program.
+    pub named: String,
     document: Document<Experiment>,
 }
 
@@ -92,7 +94,9 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
                 .map_err(|problem| at(&document, &field, &problem))?;
         }
     }
-    let source = Source { experiment, text, folder, document };
+    let named = if on_disk { path.file_name() } else { path.file_stem() };
+    let named = named.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = Source { experiment, text, folder, named, document };
     source.check()?;
     Ok(source)
 }
@@ -160,9 +164,17 @@ impl Source {
     /// is none: its points are counted.
     pub fn prepare(&self, small: bool, traces: Option<&Path>) -> Result<PreparedPoints, Failure> {
         let traces = TraceFolders::new(self.folder.as_deref(), traces);
+        if small {
+            // What is wrong at points that are not run now would be found only by the whole run.
+            self.prepare_all(false, &traces)?;
+        }
+        self.prepare_all(small, &traces)
+    }
+
+    fn prepare_all(&self, small: bool, traces: &TraceFolders) -> Result<PreparedPoints, Failure> {
         let mut all = PreparedPoints::default();
         for point in self.experiment.points(small) {
-            let prepared = prepare(self.experiment.model, &point.settings, &traces);
+            let prepared = prepare(self.experiment.model, &point.settings, traces);
             let prepared = prepared.map_err(|mistake| {
                 let field = self.experiment.field_of_setting(&point, &mistake.field);
                 // A value of an axis may set more than one field, so the field is named.

@@ -345,18 +345,21 @@ fn index(results: &Results) -> BTreeMap<BTreeMap<String, String>, usize> {
         .collect()
 }
 
-/// Adds runs to the results of their points.
+/// Adds runs to the results of their points, and returns how many it left out.
 ///
-/// Runs of other points are left out: the sweep may be a part of what is there.
-pub fn fill(results: &mut Results, runs: Vec<Run>, seeds: &std::ops::Range<u64>) {
+/// Runs of other points and seeds are left out: the sweep may be a part of what is there.
+pub fn fill(results: &mut Results, runs: Vec<Run>, seeds: &std::ops::Range<u64>) -> usize {
     let index = index(results);
+    let mut left_out = 0;
     for run in runs {
-        if let Some(index) = index.get(&run.point)
-            && seeds.contains(&run.seed)
-        {
-            results.add(*index, run.seed, run.measures);
+        match index.get(&run.point) {
+            Some(index) if seeds.contains(&run.seed) => {
+                results.add(*index, run.seed, run.measures);
+            }
+            _ => left_out += 1,
         }
     }
+    left_out
 }
 
 #[cfg(test)]

@@ -22,9 +22,10 @@ use super::head::Head;
 use super::models::PreparedModel;
 use super::programs::InstalledSolvers;
 use super::source::{PreparedPoints, Source, load};
-use super::store::{Run, Store, fill, look};
+use super::store::{RUNS, Run, Store, fill, look};
 use super::{metrics, stage};
 use crate::kit::exit::{Exit, Failure};
+use crate::kit::text;
 
 /// An experiment that is ready to run.
 #[derive(Debug)]
@@ -69,6 +70,9 @@ impl RunnableExperiment {
         {
             return Err(Failure::new(Exit::NotFound, problem));
         }
+        if missing.is_empty() {
+            metrics::check_named(&source, &points)?;
+        }
         let all = points.len() + missing.values().sum::<usize>();
         let left_out =
             missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points"));
@@ -88,7 +92,13 @@ impl RunnableExperiment {
     /// changed.
     pub fn into_folder(mut self, folder: &Path, here: &InstalledSolvers) -> Result<Self, Failure> {
         let runs = look(folder, &self.head, &self.source.text)?;
-        let results = self.results(runs);
+        let (results, others) = self.results(runs);
+        if others > 0 {
+            self.left_out.push(format!(
+                "{RUNS} has {} of other points or seeds from an earlier command; left out here, and kept there",
+                text::count(others, "more run")
+            ));
+        }
         let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
         self.left_out.extend(here.leave_out(&mut self.points, is_done));
         if self.points.is_empty() {
@@ -98,12 +108,12 @@ impl RunnableExperiment {
         Ok(Self { folder: folder.to_owned(), ..self })
     }
 
-    /// The results of the points when a folder has these runs.
-    fn results(&self, runs: Vec<Run>) -> Results {
+    /// The results of the points when a folder has these runs, and the number of runs that belong to others.
+    fn results(&self, runs: Vec<Run>) -> (Results, usize) {
         let points = self.points.iter().map(|(point, _)| point.clone()).collect();
         let mut results = Results::new(points);
-        fill(&mut results, runs, &self.seeds);
-        results
+        let others = fill(&mut results, runs, &self.seeds);
+        (results, others)
     }
 
     /// The experiment itself.
@@ -142,7 +152,7 @@ impl RunningExperiment {
     /// When the folder has results of something else, or cannot be written.
     pub fn begin(ready: RunnableExperiment) -> Result<Self, Failure> {
         let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
-        let results = ready.results(runs);
+        let (results, _) = ready.results(runs);
         let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
         let state = Mutex::new(State { store, results, took: Duration::ZERO });
         Ok(Self { ready, state, known, is_timed })

@@ -33,7 +33,10 @@ pub const ASCII: Ink = Ink { fills: " .:-=+*#%@", too_much: '!' };
 
 const DAY: i64 = 86_400;
 /// Lengths that a column may stand for, in seconds.
-const COLUMNS: [i64; 18] = [
+const COLUMNS: [i64; 21] = [
+    1,
+    2,
+    5,
     10,
     30,
     60,
@@ -54,7 +57,10 @@ const COLUMNS: [i64; 18] = [
     56 * DAY,
 ];
 /// Lengths from one mark of the head line to the next, in seconds.
-const MARKS: [i64; 18] = [
+const MARKS: [i64; 21] = [
+    10,
+    20,
+    30,
     60,
     300,
     600,
@@ -87,10 +93,27 @@ pub fn draw_day(start: Time, rows: &[Row], width: usize, ink: Ink, zone: TimeZon
     day.map_or_else(String::new, |day| draw(day, rows, width, ink, &clock))
 }
 
-/// Draws rows over a window, within `width` columns, with times by this clock. Rows without bookings are left out. The
-/// last column may end after the window.
+/// Draws rows over a window, within `width` columns, with times by this clock: longer than a day, with days. Rows without
+/// bookings are left out. The last column may end after the window.
 #[must_use]
 pub fn draw(window: Window, rows: &[Row], width: usize, ink: Ink, clock: &ZoneClock) -> String {
+    let day = Span::from_secs(DAY);
+    let (mark, least): (&dyn Fn(Time) -> String, _) = match window.length() > day {
+        true => (&|time| clock.day(time), day),
+        false => (&|time| clock.time_of_day(time), Span::ZERO),
+    };
+    draw_marked(window, rows, width, ink, least, mark)
+}
+
+/// As [`draw`], with these marks in the head line, which are at least `apart` from one another.
+pub fn draw_marked(
+    window: Window,
+    rows: &[Row],
+    width: usize,
+    ink: Ink,
+    apart: Span,
+    mark: &dyn Fn(Time) -> String,
+) -> String {
     let rows: Vec<&Row> = rows.iter().filter(|row| !row.taken.is_empty()).collect();
     if rows.is_empty() {
         return String::new();
@@ -99,7 +122,7 @@ pub fn draw(window: Window, rows: &[Row], width: usize, ink: Ink, clock: &ZoneCl
     let length = (window.length().as_us() / 1_000_000).max(1);
     let seconds = column_seconds(length, width.saturating_sub(label + 3 + PEAK_WIDTH));
     let (start, column) = (window.start(), Span::from_secs(seconds));
-    let mut out = format!("{:label$}  {}\n", "", head(start, length, seconds, clock));
+    let mut out = format!("{:label$}  {}\n", "", head(start, length, seconds, apart, mark));
     for row in &rows {
         let columns = 0..columns(length, seconds);
         let fills: Vec<u64> = columns.map(|at| row.fill(start, column, at)).collect();
@@ -130,16 +153,20 @@ fn column_seconds(length: i64, width: usize) -> i64 {
     COLUMNS.into_iter().find(fits).unwrap_or(COLUMNS[COLUMNS.len() - 1])
 }
 
-/// The head line, `08:00 ... 11:00 ...`, with each mark above the column that begins at that time. Longer than a day, the
-/// marks are days.
-fn head(start: Time, length: i64, seconds: i64, clock: &ZoneClock) -> String {
-    let least = if length > DAY { DAY } else { 0 };
+/// The head line, `08:00 ... 11:00 ...`, with each mark above the column that begins at that time.
+fn head(
+    start: Time,
+    length: i64,
+    seconds: i64,
+    apart: Span,
+    mark: &dyn Fn(Time) -> String,
+) -> String {
+    let least = apart.as_us() / 1_000_000;
     let is_wide = |step: &i64| *step >= least && step % seconds == 0 && step / seconds >= MARK_GAP;
     let step = MARKS.into_iter().find(is_wide).unwrap_or(length.max(seconds));
     let mut line = String::new();
-    for mark in (0..length).step_by(step as usize) {
-        let time = start.saturating_add(Span::from_secs(mark));
-        let mark = if length > DAY { clock.day(time) } else { clock.time_of_day(time) };
+    for at in (0..length).step_by(step as usize) {
+        let mark = mark(start.saturating_add(Span::from_secs(at)));
         let _ = write!(line, "{mark:width$}", width = (step / seconds) as usize);
     }
     line.trim_end().to_owned()

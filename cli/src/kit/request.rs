@@ -15,7 +15,7 @@ use crate::kit::exit::Failure;
 use crate::kit::input_file::{FileKind, read_input};
 use crate::kit::request_flags::{FlagRequest, RequestFlags};
 use crate::kit::rpc::violations;
-use crate::kit::text::time;
+use crate::kit::text::{self, time};
 use crate::kit::when::{InstantArg, Length, RATE_MEANT_MIN, next_full};
 
 /// The request, and how plans are searched.
@@ -41,7 +41,7 @@ pub struct RequestArgs {
 pub struct TermFlags {
     /// Earliest start: tomorrow 14:00, now+2h, 2026-11-21T10:00:00Z. A file's latest start moves along [default: the
     /// file's; without a file, the next full minute that is 30 s ahead]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", alias = "start")]
     pub earliest_start: Option<InstantArg>,
     /// Begin after this time: the same as --earliest-start
     #[arg(long, value_name = "TIME", conflicts_with = "earliest_start")]
@@ -52,7 +52,7 @@ pub struct TermFlags {
     /// End before this time: the latest start is the length sooner
     #[arg(long, value_name = "TIME", conflicts_with = "latest_start")]
     pub before: Option<InstantArg>,
-    /// The user [default: the file's; without a file, anonymous]
+    /// The user [default: the file's; without one, you; if you are no user, anonymous]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -287,6 +287,12 @@ impl ParsedRequest {
             }
             request.earliest_start = Some(time_to_wire(earliest));
             self.blame("earliest_start", flag);
+            if earliest < now {
+                text::note(&format!(
+                    "{flag}: {} has passed; of the starts that are tried, those before now cannot be had",
+                    text::moment_of(earliest)
+                ));
+            }
         }
         if let Some(latest) = &terms.latest_start {
             self.request.latest_start = Some(time_to_wire(latest.at(now)));

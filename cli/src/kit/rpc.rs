@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use coalloc_common::limits;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_net::client::{Dialer, several};
 use coalloc_net::identity::client::HandshakeError;
 use coalloc_net::identity::store::IdentityStore;
@@ -109,6 +110,36 @@ impl GrcArgs {
             }
             _ => failure,
         })
+    }
+
+    /// The addresses of resource managers that are given by address or by name. The coordinator knows the names.
+    ///
+    /// # Errors
+    /// When the coordinator knows no resource manager of a name, or cannot be asked.
+    pub async fn manager_addresses(&self, given: &[String]) -> Result<Vec<String>, Failure> {
+        if given.iter().all(|one| one.contains(':')) {
+            return Ok(given.to_vec());
+        }
+        let mut client = self.connect().await?;
+        let answer = client.describe_federation(v1::DescribeFederationRequest {}).await;
+        let known = answer.map_err(|status| failure(&status))?.into_inner().resource_managers;
+        let address = |one: &String| match known.iter().find(|manager| manager.name == *one) {
+            _ if one.contains(':') => Ok(one.clone()),
+            Some(manager) if manager.address.is_empty() => Err(Failure::bad_input(format!(
+                "--rm {one}: the coordinator tells addresses to its operators and auditors only; write host:port"
+            ))),
+            Some(manager) => Ok(manager.address.clone()),
+            None => {
+                let names = known.iter().map(|manager| manager.name.as_str());
+                let guess = did_you_mean(one, names.clone());
+                let names: Vec<String> = names.map(str::to_owned).collect();
+                Err(Failure::bad_input(format!(
+                    "--rm: there is no resource manager {one:?}; allowed: host:port, or a name: {}{guess}",
+                    text::enumerate(&names)
+                )))
+            }
+        };
+        given.iter().map(address).collect()
     }
 }
 
@@ -312,7 +343,7 @@ fn what_there_is(status: &Status) -> &'static str {
     let about = status.get_details_resource_info();
     match about.as_ref().map(|about| about.resource_type.as_str()) {
         Some("reservation" | "request") => {
-            "\nwhat there is: coalloc list --all; a series is named with --series"
+            "\nwhat there is: coalloc list --all; the occurrences of a series: coalloc list --series ID"
         }
         Some("workflow") => "\nwhat there is: coalloc list --all",
         _ => "",

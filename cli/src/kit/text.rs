@@ -175,9 +175,14 @@ pub fn instant(wire: Option<&Timestamp>) -> String {
 /// An instant of a message on the reader's clock: `2026-11-21 10:00 CET`; `-` if it is unset or not an instant.
 #[must_use]
 pub fn moment(wire: Option<&Timestamp>) -> String {
-    let at = time(wire).and_then(|time| zoned(time, &zone::shown()));
+    time(wire).map_or_else(|| "-".to_owned(), moment_of)
+}
+
+/// An instant on the reader's clock: `2026-11-21 10:00 CET`.
+#[must_use]
+pub fn moment_of(time: Time) -> String {
     let shown = |at: Zoned| at.strftime(&format!("%Y-%m-%d {} %Z", clock_format(&at))).to_string();
-    at.map_or_else(|| "-".to_owned(), shown)
+    zoned(time, &zone::shown()).map_or_else(|| "-".to_owned(), shown)
 }
 
 /// The instant of a message, if it is valid.

@@ -138,7 +138,12 @@ impl PastInstant {
             Some(length) => now.saturating_sub(span(length)?),
             None => {
                 let read = InstantArg::read(text, now, zone);
-                read.map_err(|problem| format!("{problem}, or -2h for two hours ago"))?.time(now)
+                let read = read.map_err(|problem| {
+                    // An example that could be meant here.
+                    let problem = problem.replace("`tomorrow 14:00`", "`yesterday 14:00`");
+                    format!("{problem}, or -2h for two hours ago")
+                });
+                read?.time(now)
             }
         };
         match time > now {
@@ -272,6 +277,8 @@ mod tests {
         let past = |text: &str| PastInstant::read(text, NOW, &zone).map(|at| at.0.to_string());
         assert_eq!(past("-2h").unwrap(), "2026-11-21T04:53:45.250000Z");
         assert_eq!(past("today 7:00").unwrap(), "2026-11-21T06:00:00Z");
+        assert_eq!(past("yesterday 9:00").unwrap(), "2026-11-20T08:00:00Z");
+        assert!(past("yesterday").unwrap_err().contains("`yesterday 14:00`"));
         assert_eq!(past("2026-11-21T06:00:00Z").unwrap(), "2026-11-21T06:00:00Z");
         for (text, part) in [
             ("tomorrow 9:00", "has not passed"),

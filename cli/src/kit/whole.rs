@@ -20,7 +20,15 @@ pub fn beside(path: &Path) -> Result<NamedTempFile, Error> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(BEGINNING).suffix(UNFINISHED);
     // The user's mask is applied to this, as for any file.
-    builder.permissions(Permissions::from_mode(0o666)).tempfile_in(folder_of(path))
+    let file = builder.permissions(Permissions::from_mode(0o666)).tempfile_in(folder_of(path));
+    // The library's error names the temporary file, which nobody has asked for.
+    file.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            let problem = format!("there is no folder {}", folder_of(path).display());
+            Error::new(ErrorKind::NotFound, problem)
+        }
+        kind => kind.into(),
+    })
 }
 
 /// Removes what killed programs have left in a folder, to which nobody else may write.

@@ -52,7 +52,7 @@ pub struct AllocateArgs {
     /// Which of the idle servers are taken [default: paper]
     #[arg(long, value_name = "NAME")]
     choice: Option<ChoiceArg>,
-    /// The user who allocates [default: anonymous]
+    /// The user who allocates [default: you; if you are no user, anonymous]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// The id of this request [default: a random UUID]

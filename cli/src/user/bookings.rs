@@ -3,6 +3,7 @@
 //! Resource managers tell that to operators and auditors only. `coalloc usage` draws the same, and for users their own.
 
 use clap::Args;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{Span, Time, Window};
 use coalloc_net::client::Dialer;
 use coalloc_net::convert::{window_from_wire, window_to_wire};
@@ -41,6 +42,8 @@ const CSV_HEAD: [&str; 10] = [
 ///
 /// Resource managers tell it to operators and auditors only; `coalloc usage` shows users their own. Windows are to the
 /// minute; `-o wide` has the seconds, and everything that was cut.
+///
+/// Exit code 5: at least one resource manager did not answer; what the others told is listed.
 #[derive(Debug, Clone, Args)]
 pub struct BookingsArgs {
     /// Only this resource manager; may be given several times
@@ -98,8 +101,9 @@ pub(super) fn managers(
     let all = &federation.resource_managers;
     if let Some(unknown) = names.iter().find(|name| all.iter().all(|rm| rm.name != **name)) {
         let known: Vec<String> = all.iter().map(|rm| rm.name.clone()).collect();
+        let guess = did_you_mean(unknown, known.iter().map(String::as_str));
         return Err(Failure::bad_input(format!(
-            "--rm: there is no resource manager {unknown:?}; allowed: {}",
+            "--rm: there is no resource manager {unknown:?}; allowed: {}{guess}",
             text::enumerate(&known)
         )));
     }
@@ -188,7 +192,13 @@ pub async fn run(args: &BookingsArgs) -> Result<Answer, Failure> {
         }
         Some(OutputFormat::Json) => json_of(&answers)?,
     };
-    Ok(Answer::done(text))
+    Ok(Answer { text, exit: exit(&answers) })
+}
+
+/// Whether all have answered that may tell this caller.
+pub(super) fn exit(answers: &[ManagerAnswer]) -> Exit {
+    let is_silent = |answer: &ManagerAnswer| answer.bookings.is_err() && !answer.is_denied();
+    if answers.iter().any(is_silent) { Exit::CallFailed } else { Exit::Done }
 }
 
 impl BookingsArgs {
@@ -349,8 +359,14 @@ impl BookingTable<'_> {
     fn count(&self, silent: &[String]) -> String {
         let is_held = |row: &&BookingRow<'_>| row.booking.state() == v1::BookingState::Held;
         let held = self.rows.iter().filter(is_held).count();
-        let count = text::count(self.rows.len() - held, "booking");
-        let lines = std::iter::once(format!("{count}, {}", text::count(held, "hold")));
+        let is_booked = |row: &&BookingRow<'_>| row.booking.state() == v1::BookingState::Booked;
+        let booked = self.rows.iter().filter(is_booked).count();
+        let ended = match self.rows.len() - held - booked {
+            0 => String::new(),
+            ended => format!(", {ended} ended"),
+        };
+        let (booked, held) = (text::count(booked, "booking"), text::count(held, "hold"));
+        let lines = std::iter::once(format!("{booked}, {held}{ended}"));
         lines.chain(silent.iter().cloned()).map(|line| line + "\n").collect()
     }
 }

@@ -15,6 +15,7 @@ mod examined;
 mod findings;
 mod machine;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -27,6 +28,7 @@ use crate::kit::rpc::GrcArgs;
 use crate::kit::when::Length;
 use crate::user::doctor::answers::{DaemonAnswers, ManagerCall};
 use crate::user::doctor::examined::ExaminedDaemon;
+use crate::user::doctor::findings::Finding;
 
 /// Say whether daemons and their federation are well, and what to type if not
 ///
@@ -50,8 +52,8 @@ pub struct DoctorArgs {
     /// The configuration of a daemon of this machine; may be repeated
     #[arg(long = "config", value_name = "FILE")]
     configs: Vec<PathBuf>,
-    /// host:port of a resource manager; may be repeated
-    #[arg(long = "rm", value_name = "ADDR")]
+    /// A resource manager: host:port, or its name at the coordinator; may be repeated
+    #[arg(long = "rm", value_name = "RM")]
     managers: Vec<String>,
     #[command(flatten)]
     grc: GrcArgs,
@@ -71,7 +73,8 @@ pub struct DoctorArgs {
 /// # Errors
 /// When there is nothing to examine, or an address is not valid.
 pub async fn run(args: &DoctorArgs) -> Result<Answer, Failure> {
-    let (daemons, mut found) = examined::all(args)?;
+    let managers = args.grc.manager_addresses(&args.managers).await?;
+    let (daemons, mut found) = examined::all(args, &managers)?;
     let patience = args.patience.0.to_std();
     let clock = tokio::spawn(machine::synchronisation(patience));
     let mut asked = JoinSet::new();
@@ -96,7 +99,10 @@ pub async fn run(args: &DoctorArgs) -> Result<Answer, Failure> {
     for (daemon, answers) in daemons.iter().zip(&heard) {
         found.extend(checks::daemon(daemon, answers, now));
     }
-    found.extend(checks::federation(&daemons, &heard, &calls, now));
+    // What a coordinator saw of a daemon when they connected is less than what its own files say.
+    let broken: BTreeSet<String> = found.iter().filter_map(Finding::broken_configuration).collect();
+    let together = checks::federation(&daemons, &heard, &calls, now).into_iter();
+    found.extend(together.filter(|one| !one.is_of_certificate(&broken)));
     found.extend(machine::backups(&args.backups, &daemons));
     findings::answer(found, args.json)
 }

@@ -196,7 +196,11 @@ async fn serves(dialer: &Dialer, destination: &Destination) -> Result<String, St
     let answer =
         HealthClient::new(dialer.connect(destination)).check(HealthCheckRequest::default()).await;
     let answer = answer.map_err(|status| match rpc::no_connection(dialer, address, &status) {
-        Some(failure) => failure.message,
+        // The line begins with the address.
+        Some(failure) => {
+            let said = failure.message.strip_prefix(address).unwrap_or(&failure.message);
+            said.trim_start_matches([':', ' ']).to_owned()
+        }
         None => format!("does not answer: {}", rpc::cause_of(&status)),
     })?;
     match answer.get_ref().status() {

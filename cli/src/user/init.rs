@@ -15,7 +15,7 @@ mod compose;
 mod federation;
 mod files;
 mod flags;
-mod units;
+pub(crate) mod units;
 mod yaml;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -5,8 +5,10 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use coalloc_common::Span;
 use coalloc_net::client::{Dialer, several};
 use coalloc_proto::v1;
+use serde::Serialize;
 
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
@@ -23,16 +25,16 @@ use crate::kit::when::Length;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc log-level                                     the coordinator of COALLOC_GRC\n  \
-    coalloc log-level debug --for 10m --rm 127.0.0.1:7001\n  \
+    coalloc log-level debug --for 10m --rm crm-tokyo\n  \
     coalloc log-level info,coalloc_grc=debug\n  \
     coalloc log-level --as-at-start                       as COALLOC_LOG said\n\n\
-    Parts: coalloc_grc, coalloc_rm, coalloc_crm, coalloc_nrm, coalloc_net, coalloc_ledger, coalloc_plan")]
+    Parts that say most: coalloc_grc, coalloc_rm, coalloc_crm, coalloc_nrm, coalloc_net, coalloc_ledger, coalloc_plan")]
 pub struct LogLevelArgs {
     /// A level, or levels of parts, separated by commas
     #[arg(value_name = "FILTER", conflicts_with = "as_at_start")]
     filter: Option<String>,
-    /// host:port of a resource manager, in place of the coordinator; may be repeated
-    #[arg(long = "rm", value_name = "ADDR")]
+    /// A resource manager in place of the coordinator: its name, or host:port; may be repeated
+    #[arg(long = "rm", value_name = "RM")]
     managers: Vec<String>,
     /// Only for this long, 1s to 24h
     #[arg(long = "for", value_name = "LENGTH", requires = "filter")]
@@ -42,7 +44,7 @@ pub struct LogLevelArgs {
     as_at_start: bool,
     #[command(flatten)]
     grc: GrcArgs,
-    /// Print the LogFilter of each daemon as JSON, one a line
+    /// Print the address and the LogFilter of each daemon as JSON, one a line
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +55,7 @@ pub struct LogLevelArgs {
 /// When an address is not valid, or the only daemon that was asked has not done it.
 pub async fn run(args: &LogLevelArgs) -> Result<Answer, Failure> {
     let dialer = args.grc.identity.dialer()?;
-    let mut addresses = args.managers.clone();
+    let mut addresses = args.grc.manager_addresses(&args.managers).await?;
     if addresses.is_empty() || args.grc.grc.is_some() {
         addresses.insert(0, args.grc.address());
     }
@@ -68,7 +70,9 @@ pub async fn run(args: &LogLevelArgs) -> Result<Answer, Failure> {
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     for address in &addresses {
         match ask(args, &dialer, address).await {
-            Ok(filter) if args.json => shown += &(text::json_line(&filter)? + "\n"),
+            Ok(filter) if args.json => {
+                shown += &(text::json_line(&DaemonFilter { address, filter })? + "\n");
+            }
             // Writing to a String cannot fail.
             Ok(filter) => drop(writeln!(shown, "{address:width$}  {}", words(&filter))),
             Err(failure) if addresses.len() == 1 => return Err(failure),
@@ -104,16 +108,35 @@ async fn ask(
             Exit::CallFailed,
             format!("{address} is of an older release: set COALLOC_LOG and restart it"),
         ),
-        _ => rpc::no_connection(dialer, address, &status).unwrap_or_else(|| rpc::failure(&status)),
+        _ => rpc::no_connection(dialer, address, &status).unwrap_or_else(|| {
+            let failure = rpc::failure(&status);
+            let message = match failure.message.strip_prefix("lasts: ") {
+                Some(problem) => format!("--for: {problem}"),
+                None => failure.message,
+            };
+            Failure::new(failure.exit, message)
+        }),
     })?;
     filter.ok_or_else(|| Failure::internal(format!("{address} sent an answer without content")))
+}
+
+/// The filter of one daemon.
+#[derive(Debug, Serialize)]
+struct DaemonFilter<'a> {
+    address: &'a str,
+    #[serde(flatten)]
+    filter: v1::LogFilter,
 }
 
 /// A filter, for people.
 fn words(filter: &v1::LogFilter) -> String {
     let v1::LogFilter { filter: now, ends_in, afterwards, at_start } = filter;
     match ends_in {
-        Some(_) => format!("{now} for {}, then {afterwards}", text::span(ends_in.as_ref())),
+        Some(left) => {
+            // Nobody needs the microseconds of what is left.
+            let left = Span::from_secs(left.seconds);
+            format!("{now} for {left}, then {afterwards}")
+        }
         None if now == at_start => now.clone(),
         None => format!("{now} (when it started: {at_start})"),
     }

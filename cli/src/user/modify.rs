@@ -412,6 +412,12 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "was {}\nis  {}\n", shown(old), shown(new));
     }
+    if let Some(change) = &new.change
+        && change.state() == v1::ChangeState::Refused
+    {
+        let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
+        let _ = writeln!(out, "refused, and nothing has changed: {why}\n");
+    }
     out + &describe(new)
 }
 

@@ -200,12 +200,12 @@ fn draw(groups: &[Group], time: BarTime, width: usize, ink: Ink) -> String {
         }
     }
     let BarTime { from, length } = time;
-    let end = from.saturating_add(length);
+    let (start, end) = (text::moment_of(from), text::moment_of(from.saturating_add(length)));
     let column = about(Span::from_us(length.as_us() / columns as i64));
     let Ink([all, some, none]) = ink;
     let _ = writeln!(
         out,
-        "\nfrom {from} to {end}, a column is {column}: {all} free throughout, {some} in part, {none} not; \
+        "\nfrom {start} to {end}, a column is {column}: {all} free throughout, {some} in part, {none} not; \
          right: the share that is free"
     );
     out

@@ -34,7 +34,15 @@ pub struct QuotaArgs {
 pub async fn run(args: &QuotaArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     let answer = client.get_quota(v1::GetQuotaRequest { user: args.user.clone() }).await;
-    let quota = answer.map_err(|status| rpc::failure(&status))?.into_inner();
+    let quota = answer.map_err(|status| {
+        let names_nobody = args.user.is_empty()
+            && rpc::violations(&status).iter().any(|(field, _)| field == "user");
+        match names_nobody {
+            true => Failure::bad_input("--user is missing: you are no user; allowed: --user NAME"),
+            false => rpc::failure(&status),
+        }
+    });
+    let quota = quota?.into_inner();
     let text = if args.json { text::json(&quota)? } else { tabulate(&quota) };
     Ok(Answer::done(text))
 }

@@ -107,9 +107,7 @@ pub async fn run(args: &RepairArgs) -> Result<Answer, Failure> {
     }
     let mut all = Vec::new();
     for one in in_order(&found) {
-        let done = repair(&mut client, args, one).await;
-        text::note(&format!("{} at {}: {}", done.transaction, done.resource_manager, done.outcome));
-        all.push(done);
+        all.push(repair(&mut client, args, one).await);
     }
     let after = ask(&mut client, args).await?;
     let left = self::found(&after).into_iter().filter(|one| one.is_meant(&args.ids)).count();
@@ -254,7 +252,7 @@ fn describe(response: &v1::ListDifferencesResponse, found: &[LocatedDifference])
                 manager.as_str(),
                 &difference.transaction,
                 &difference.user,
-                &text::instant(difference.ends.as_ref()),
+                &text::moment(difference.ends.as_ref()),
                 kind(difference),
                 offer(difference),
                 &difference.why,

@@ -147,7 +147,7 @@ fn tabulate(response: &v1::SearchServersResponse) -> String {
         text::table(&["server", "CPUs", "properties", "idle since", "idle until", "at"]);
     text::align_right(&mut table, &[1]);
     let instant = |wire: &Option<_>, never: &str| match wire {
-        Some(_) => text::instant(wire.as_ref()),
+        Some(_) => text::moment(wire.as_ref()),
         None => never.to_owned(),
     };
     for server in &response.servers {
@@ -238,8 +238,8 @@ impl Chart {
         let (idle, taken) = if ascii { ('.', '#') } else { ('·', '█') };
         let label = self.rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let (first, last) = (self.columns.first(), self.columns.last());
-        let from = text::instant(first.map(|column| time_to_wire(column.start())).as_ref());
-        let until = text::instant(last.map(|column| time_to_wire(column.end())).as_ref());
+        let from = text::moment(first.map(|column| time_to_wire(column.start())).as_ref());
+        let until = text::moment(last.map(|column| time_to_wire(column.end())).as_ref());
         let mut out = format!("{:label$}  {from} to {until}\n", "");
         for (name, columns) in &self.rows {
             let mark = |column| if columns.contains(&column) { idle } else { taken };

@@ -6,6 +6,8 @@
 //!
 //! Left out: writing such a folder (`coalloc init`), and starting daemons again that have ended (systemd, Docker).
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -19,7 +21,7 @@ use crate::kit::certificates::OPERATOR;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::interruption::interrupted;
 use crate::kit::rpc::{self, IdentityArgs};
-use crate::kit::text;
+use crate::kit::{text, whole};
 use crate::user::daemons::{Daemons, Post, first_death, stop, wait_reachable};
 use crate::user::serve::{Kind, check};
 
@@ -49,10 +51,17 @@ pub struct UpArgs {
     identity: IdentityArgs,
 }
 
-/// A daemon to start, and the resource managers that it needs.
+/// A daemon to start, and whom it talks to: a coordinator to resource managers, and they to coordinators.
 struct ConfiguredDaemon {
     post: Post,
-    needs: Vec<String>,
+    peers: Vec<PeerAddress>,
+}
+
+/// A daemon as the configuration of another one has it.
+struct PeerAddress {
+    name: String,
+    /// host:port.
+    address: String,
 }
 
 /// Runs `coalloc up`.
@@ -66,25 +75,27 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
     };
     // Detached daemons may outlive the working directory's name.
     let folder = args.folder.canonicalize().map_err(bad)?;
-    let all = configured(&folder, &args.identity)?;
+    let all = configured(&folder, &args.only, &args.identity)?;
     if all.is_empty() {
         return Err(Failure::bad_input(format!(
             "{shown}: has no configuration of a daemon; allowed: a folder with some, as `coalloc init` writes it\n\
              try: coalloc init my-federation --site tokyo=16 --site osaka=8 --link tokyo-osaka=10G"
         )));
     }
+    refuse_elsewhere(&all, &args.only)?;
     let chosen = choose(all, &args.only)?;
     check_free(&chosen, &folder)?;
     let mut daemons = Daemons::default();
     // The daemons have process groups of their own: whatever ends this process first would leave them to nobody.
+    let pids = args.detach.then(|| PidFile::of(&folder));
     let outcome = tokio::select! {
         biased;
         () = interrupted() => Ok(false),
-        outcome = start(&chosen, &mut daemons, !args.detach) => outcome.map(|()| true),
+        outcome = start(&chosen, &mut daemons, pids.as_ref()) => outcome.map(|()| true),
     };
-    match outcome {
-        Ok(true) if args.detach => detach(daemons, &folder, &chosen),
-        Ok(true) => {
+    match (outcome, pids) {
+        (Ok(true), Some(pids)) => Ok(detach(daemons, &pids, &chosen)),
+        (Ok(true), None) => {
             text::note("Ctrl-C stops them");
             let failure = tokio::select! {
                 failure = first_death(&mut daemons) => Some(failure),
@@ -96,12 +107,12 @@ pub async fn run(args: &UpArgs) -> Result<Answer, Failure> {
                 None => Ok(Answer::done("all daemons are stopped\n".to_owned())),
             }
         }
-        Ok(false) => {
+        (Ok(false), _) => {
             stop(&mut daemons);
             let text = "all daemons are stopped\n".to_owned();
             Ok(Answer { text, exit: Exit::Interrupted })
         }
-        Err(failure) => {
+        (Err(failure), _) => {
             stop(&mut daemons);
             Err(failure)
         }
@@ -128,15 +139,32 @@ pub(crate) fn configurations(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// The daemons whose configurations are in a folder, coordinators last.
-fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDaemon>, Failure> {
+/// The daemons whose configurations are in a folder, coordinators last. If `only` some are wanted, other files may be broken.
+fn configured(
+    folder: &Path,
+    only: &[String],
+    identity: &IdentityArgs,
+) -> Result<Vec<ConfiguredDaemon>, Failure> {
     let paths = configurations(folder)?;
     let operator = folder.join(OPERATOR);
     let dialer = if operator.is_dir() { rpc::dialer_of(&operator)? } else { identity.dialer()? };
     let mut all = Vec::new();
     for path in paths {
-        let Some(kind) = check::kind_of(&path)? else { continue };
-        check::configuration(kind, &path)?;
+        let stem = path.file_stem().unwrap_or_default();
+        let is_meant = only.is_empty() || only.iter().any(|name| stem == name.as_str());
+        let kind = match check::kind_of(&path) {
+            Err(_) if !is_meant => continue,
+            Err(error) => {
+                let hint = "if it is no configuration of a daemon, move it elsewhere";
+                return Err(Failure::bad_input(format!("{error}\n{hint}")));
+            }
+            Ok(kind) => kind,
+        };
+        let Some(kind) = kind else { continue };
+        match check::configuration(kind, &path) {
+            Err(_) if !is_meant => continue,
+            checked => checked?,
+        };
         all.push(one(kind, &path, &dialer)?);
     }
     all.sort_by_key(|one| one.post.kind == Kind::Grc);
@@ -145,19 +173,18 @@ fn configured(folder: &Path, identity: &IdentityArgs) -> Result<Vec<ConfiguredDa
 
 /// A daemon as its configuration has it.
 fn one(kind: Kind, path: &Path, dialer: &Dialer) -> Result<ConfiguredDaemon, Failure> {
-    let (name, daemon, needs) = match kind {
+    let (name, daemon, peers) = match kind {
         Kind::Grc => {
             let file = file::read::<v1::GrcFile>(path)?.message;
-            let needs = file.resource_managers.into_iter().map(|peer| peer.name).collect();
-            (file.name, file.daemon, needs)
+            (file.name, file.daemon, file.resource_managers)
         }
         Kind::Nrm => {
             let file = file::read::<v1::NrmFile>(path)?.message;
-            (file.inventory.unwrap_or_default().name, file.daemon, Vec::new())
+            (file.inventory.unwrap_or_default().name, file.daemon, file.coordinators)
         }
         Kind::Crm => {
             let file = file::read::<v1::CrmFile>(path)?.message;
-            (file.inventory.unwrap_or_default().name, file.daemon, Vec::new())
+            (file.inventory.unwrap_or_default().name, file.daemon, file.coordinators)
         }
     };
     let daemon = daemon.unwrap_or_default();
@@ -174,7 +201,9 @@ fn one(kind: Kind, path: &Path, dialer: &Dialer) -> Result<ConfiguredDaemon, Fai
         dialer: if daemon.insecure_plaintext { Dialer::plain_text() } else { dialer.clone() },
         may_stand_by: daemon.shared_ledger.is_some(),
     };
-    Ok(ConfiguredDaemon { post, needs })
+    let peers = peers.into_iter();
+    let peers = peers.map(|peer| PeerAddress { name: peer.name, address: peer.address });
+    Ok(ConfiguredDaemon { post, peers: peers.collect() })
 }
 
 /// Where a daemon of this machine is reached that listens at an address.
@@ -186,6 +215,46 @@ pub(crate) fn reached_at(listen: &str) -> String {
         Ok(address) if address.ip().is_unspecified() => format!("127.0.0.1:{}", address.port()),
         _ => listen.to_owned(),
     }
+}
+
+/// Refuses to start daemons that belong on another machine: those who need them ask for them there.
+fn refuse_elsewhere(all: &[ConfiguredDaemon], only: &[String]) -> Result<(), Failure> {
+    let mut hosts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for peer in all.iter().flat_map(|one| &one.peers) {
+        // Processes that share a ledger are one peer with several addresses.
+        let own = peer.address.split(',').filter_map(|one| Some(one.rsplit_once(':')?.0));
+        hosts.entry(&peer.name).or_default().extend(own);
+    }
+    for one in all {
+        // Nobody has this one as a peer: then it is where it listens.
+        if let Some((host, _)) = one.post.address.rsplit_once(':') {
+            hosts.entry(&one.post.name).or_insert_with(|| BTreeSet::from([host]));
+        }
+    }
+    let of = |name: &str| hosts.get(name).into_iter().flatten().copied();
+    let is_here = |name: &str| of(name).any(is_of_this_machine);
+    let (here, elsewhere): (Vec<&str>, Vec<&str>) =
+        all.iter().map(|one| one.post.name.as_str()).partition(|name| is_here(name));
+    let is_meant = |name: &&&str| only.is_empty() || only.iter().any(|one| one == **name);
+    let Some(name) = elsewhere.iter().find(is_meant) else { return Ok(()) };
+    let host = of(name).collect::<Vec<_>>().join(" or ");
+    let hint = match here.is_empty() {
+        true => {
+            "none of the folder's daemons is of this machine: copy the folder to theirs".to_owned()
+        }
+        false => {
+            let flags: Vec<String> = here.iter().map(|name| format!("--only {name}")).collect();
+            format!("start what is of this machine: coalloc up {}", flags.join(" "))
+        }
+    };
+    Err(Failure::bad_input(format!("{name} runs on {host}, which is not this machine\n{hint}")))
+}
+
+/// Can a daemon of this machine listen at the addresses of this host? A name that nobody knows is of no machine.
+fn is_of_this_machine(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let addresses = (host, 0).to_socket_addrs();
+    addresses.is_ok_and(|mut all| all.any(|one| std::net::TcpListener::bind(one).is_ok()))
 }
 
 /// The daemons with these names, or all.
@@ -203,27 +272,42 @@ fn choose(all: Vec<ConfiguredDaemon>, only: &[String]) -> Result<Vec<ConfiguredD
 
 /// Checks that nobody listens where the daemons will: otherwise those who do would be asked whether they serve.
 fn check_free(chosen: &[ConfiguredDaemon], folder: &Path) -> Result<(), Failure> {
-    for ConfiguredDaemon { post, .. } in chosen {
-        if let Err(error) = std::net::TcpListener::bind(&post.address) {
-            let (name, address, pids) = (&post.name, &post.address, folder.join(PIDS));
-            let hint = match !running(&pids).is_empty() {
-                true => format!(
-                    "is the federation running? stop it: {}; or start only what is missing: coalloc up --only NAME",
-                    kill(&pids)
-                ),
-                false => "another port is set with daemon.listen in its file, and in the files of its peers".to_owned(),
-            };
-            let text = format!("{name}: {address} cannot be bound: {error}\n{hint}");
-            return Err(Failure::new(Exit::Failed, text));
-        }
-    }
-    Ok(())
+    let bound = |one: &ConfiguredDaemon| std::net::TcpListener::bind(&one.post.address).err();
+    let (free, taken): (Vec<_>, Vec<_>) =
+        chosen.iter().map(|one| (one, bound(one))).partition(|(_, error)| error.is_none());
+    let Some((ConfiguredDaemon { post, .. }, Some(error))) = taken.first() else { return Ok(()) };
+    let names = |all: &[(&ConfiguredDaemon, _)]| {
+        let names: Vec<String> = all.iter().map(|(one, _)| one.post.name.clone()).collect();
+        text::enumerate(&names)
+    };
+    let pids = folder.join(PIDS);
+    let text = if running(&pids).is_empty() {
+        let (name, address) = (&post.name, &post.address);
+        format!(
+            "{name}: {address} cannot be bound: {error}\n\
+             another port is set with daemon.listen in its file, and in the files of its peers"
+        )
+    } else if free.is_empty() {
+        format!("running already: {}\nstop them: {}", names(&taken), kill(&pids))
+    } else {
+        let only: Vec<String> =
+            free.iter().map(|(one, _)| format!(" --only {}", one.post.name)).collect();
+        format!(
+            "running already: {}; not running: {}\n\
+             start what is missing: coalloc up --detach{}\nor stop all: {}",
+            names(&taken),
+            names(&free),
+            only.concat(),
+            kill(&pids)
+        )
+    };
+    Err(Failure::new(Exit::Failed, text))
 }
 
 async fn start(
     chosen: &[ConfiguredDaemon],
     daemons: &mut Daemons,
-    tied: bool,
+    pids: Option<&PidFile>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
     text::note(&format!("starting {}", text::count(chosen.len(), "daemon")));
@@ -232,14 +316,19 @@ async fn start(
         chosen.iter().partition(|one| one.post.kind == Kind::Grc);
     for level in [managers, coordinators] {
         for one in level {
-            daemons.start(one.post.clone(), tied)?;
+            daemons.start(one.post.clone(), pids.is_none())?;
+            // Whatever ends this process: the daemons can be found and stopped.
+            pids.map_or(Ok(()), |pids| pids.write(daemons))?;
         }
         daemons.wait_serving().await?;
     }
     let runs = |name: &String| chosen.iter().any(|one| one.post.name == *name);
     for one in chosen {
         // What is on other machines may come later.
-        if one.post.kind == Kind::Grc && !one.post.may_stand_by && one.needs.iter().all(runs) {
+        if one.post.kind == Kind::Grc
+            && !one.post.may_stand_by
+            && one.peers.iter().all(|peer| runs(&peer.name))
+        {
             let mut client = rpc::coordinator(&one.post.dialer, &one.post.address)?;
             wait_reachable(&mut client, daemons).await?;
         }
@@ -250,16 +339,32 @@ async fn start(
 }
 
 /// Leaves the processes running, in the hands of the user.
-fn detach(daemons: Daemons, folder: &Path, chosen: &[ConfiguredDaemon]) -> Result<Answer, Failure> {
-    let path = folder.join(PIDS);
-    // Those that `up --only` has started before.
-    let mut pids = running(&path);
-    pids.extend(daemons.pids().iter().map(ToString::to_string));
-    std::fs::write(&path, pids.join("\n") + "\n")
-        .map_err(|error| Failure::internal(format!("{}: {error}", path.display())))?;
+fn detach(daemons: Daemons, pids: &PidFile, chosen: &[ConfiguredDaemon]) -> Answer {
     daemons.keep();
     let names: Vec<String> = chosen.iter().map(|one| one.post.name.clone()).collect();
-    Ok(Answer::done(format!("running: {}\nstop them: {}\n", text::enumerate(&names), kill(&path))))
+    let (names, kill) = (text::enumerate(&names), kill(&pids.path));
+    Answer::done(format!("running: {names}\nstop them: {kill}\n"))
+}
+
+/// The file of a folder with the ids of its detached processes.
+struct PidFile {
+    path: PathBuf,
+    /// Those that `up --only` has started before, and that still run.
+    before: Vec<String>,
+}
+
+impl PidFile {
+    fn of(folder: &Path) -> Self {
+        let path = folder.join(PIDS);
+        Self { before: running(&path), path }
+    }
+
+    fn write(&self, daemons: &Daemons) -> Result<(), Failure> {
+        let mut pids = self.before.clone();
+        pids.extend(daemons.pids().iter().map(ToString::to_string));
+        whole::write(&self.path, (pids.join("\n") + "\n").as_bytes())
+            .map_err(|error| Failure::internal(format!("{}: {error}", self.path.display())))
+    }
 }
 
 /// The processes of a file that are still daemons of its folder. Other processes may have the numbers of those that ended.
@@ -292,6 +397,46 @@ mod tests {
         ] {
             assert_eq!(reached_at(listen), expected);
         }
+    }
+
+    #[test]
+    fn a_daemon_of_another_machine_is_not_started_here() {
+        let daemon = |name: &str, kind, address: &str, peers: &[(&str, &str)]| ConfiguredDaemon {
+            post: Post {
+                name: name.to_owned(),
+                kind,
+                address: address.to_owned(),
+                metrics: None,
+                web: None,
+                config: PathBuf::new(),
+                log: PathBuf::new(),
+                identity: None,
+                dialer: Dialer::plain_text(),
+                may_stand_by: false,
+            },
+            peers: (peers.iter())
+                .map(|(name, address)| PeerAddress {
+                    name: (*name).to_owned(),
+                    address: (*address).to_owned(),
+                })
+                .collect(),
+        };
+        // 192.0.2.0/24 is for examples: no machine has an address of it.
+        let managers = [("crm-a", "127.0.0.1:7001"), ("crm-b", "192.0.2.7:7001")];
+        let all = [
+            daemon("crm-a", Kind::Crm, "127.0.0.1:7001", &[]),
+            daemon("crm-b", Kind::Crm, "127.0.0.1:7002", &[]),
+            daemon("grc", Kind::Grc, "127.0.0.1:7000", &managers),
+        ];
+        let refused = refuse_elsewhere(&all, &[]).unwrap_err().message;
+        assert_eq!(
+            refused,
+            "crm-b runs on 192.0.2.7, which is not this machine\n\
+             start what is of this machine: coalloc up --only crm-a --only grc"
+        );
+        assert!(refuse_elsewhere(&all, &["crm-b".to_owned()]).is_err());
+        assert!(refuse_elsewhere(&all, &["crm-a".to_owned(), "grc".to_owned()]).is_ok());
+        assert!(refuse_elsewhere(&all[..1], &[]).is_ok());
     }
 
     #[test]

@@ -7,12 +7,13 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{Amount, Span, Time, Window};
 use coalloc_net::convert::{window_from_wire, window_to_wire};
 use coalloc_proto::v1;
 use serde_json::json;
 
-use crate::kit::exit::{Answer, Failure};
+use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::gantt::{self, ASCII, BLOCKS, Row};
 use crate::kit::resources::DescribedResource;
 use crate::kit::rpc::{self, Coordinator, GrcArgs, all_reservations};
@@ -91,7 +92,7 @@ pub async fn run(args: &UsageArgs) -> Result<Answer, Failure> {
     };
     let usage = Usage { window, rows: args.rows(&answers, &own), answers };
     let text = if args.json { usage.json()? } else { usage.draw(&clock, args.ascii) };
-    Ok(Answer::done(text))
+    Ok(Answer { text, exit: bookings::exit(&usage.answers) })
 }
 
 impl UsageArgs {
@@ -110,9 +111,10 @@ impl UsageArgs {
             let known = all.filter(|one| one.ends.is_some() == is_path).map(|one| &one.of);
             let known: BTreeSet<&String> = known.collect();
             if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+                let guess = did_you_mean(unknown, known.iter().map(|name| name.as_str()));
                 let known: Vec<String> = known.into_iter().cloned().collect();
                 let allowed = text::enumerate(&known);
-                let text = format!("{flag}: there is no {unknown:?}; allowed: {allowed}");
+                let text = format!("{flag}: there is no {unknown:?}; allowed: {allowed}{guess}");
                 return Err(Failure::bad_input(text));
             }
         }
@@ -208,6 +210,9 @@ impl Usage {
         let ink = if ascii { ASCII } else { BLOCKS };
         let chart = gantt::draw(self.window, &rows, width, ink, clock);
         match chart.is_empty() {
+            true if bookings::exit(&self.answers) != Exit::Done => {
+                lines.push("nothing is booked at those that answered".to_owned());
+            }
             true => lines.push("nothing is booked".to_owned()),
             false => lines.extend(chart.lines().map(str::to_owned)),
         }
@@ -260,7 +265,8 @@ impl Usage {
                 Err(_) if answer.is_denied() => "own reservations",
                 Err(_) => "nothing",
             };
-            let problem = answer.bookings.as_ref().err().map(rpc::cause_of);
+            let silent = answer.bookings.as_ref().err().filter(|_| !answer.is_denied());
+            let problem = silent.map(rpc::cause_of);
             json!({"name": answer.name, "shows": told, "problem": problem})
         });
         text::json(&json!({

@@ -74,11 +74,13 @@ pub fn bookable(
 ) -> (Vec<Window>, Vec<(Window, Refusal)>) {
     let first = now.saturating_sub(limits::START_GRACE);
     let last = horizon_end(federation, now);
+    // Calls that follow one another are told the same.
+    let told = Time::from_us(last.as_us().div_euclid(60_000_000) * 60_000_000);
     let refusal = |window: Window| {
         let detail = if window.start() < first {
             format!("{window} starts in the past; allowed: from {first}")
         } else {
-            format!("{window} ends beyond the horizon; allowed: until {last}")
+            format!("{window} ends beyond the horizon; allowed: until {told}")
         };
         let window = Some(window);
         Refusal { window, ..Refusal::new(Reason::OutsideHorizon, detail) }

@@ -5,6 +5,9 @@
 //!
 //! Left out: mistakes in values, see `net::convert`. Source: the error texts of serde_json and serde_saphyr.
 
+use coalloc_common::limits;
+use coalloc_common::suggest::did_you_mean;
+
 /// Longest piece of a file that is quoted in a message, in characters.
 const SHOWN_MAX: usize = 80;
 
@@ -64,6 +67,10 @@ impl Mistake<'_> {
         ];
         if numbers.iter().any(|number| self.problem.contains(number)) {
             let name = self.field.rsplit('.').next().unwrap_or(self.field);
+            if name == "cpus" {
+                let (value, most) = (self.value(), limits::CPUS_MAX);
+                return Some(format!("`{value}` is not allowed; allowed: 1 to {most} CPUs"));
+            }
             let is_narrow = NARROW.contains(&name) || self.problem.contains("u32");
             let max = if is_narrow { u64::from(u32::MAX) } else { u64::MAX };
             let value = self.value();
@@ -80,8 +87,8 @@ impl Mistake<'_> {
                 "`{value}` is not allowed; allowed: a whole number of bit/s{allowed}"
             ));
         }
-        if let Some(unknown) = self.problem.strip_prefix("unknown field `") {
-            return unknown_field(unknown);
+        if let Some(said) = unknown_field(self.problem, &[]) {
+            return Some(said);
         }
         let twice = ["duplicate mapping key: ", "duplicate field "];
         let (_, rest) = twice.iter().find_map(|said| self.problem.split_once(said))?;
@@ -174,15 +181,23 @@ impl Mistake<'_> {
     }
 }
 
-/// The sentence for a field that there is not, of a library's "NAME`, expected one of `a`, `b`". The libraries list each
-/// field in both spellings; here only the one of the guide.
-fn unknown_field(problem: &str) -> Option<String> {
-    let (_, known) = problem.split_once("expected ")?;
+/// What serde says of an unknown field, in words; `None` if the problem is another one. `others` are allowed, too.
+#[must_use]
+pub fn unknown_field(problem: &str, others: &[&str]) -> Option<String> {
+    let (written, rest) = problem.strip_prefix("unknown field `")?.split_once('`')?;
+    let (_, known) = rest.split_once("expected ")?;
     let known = known.trim_start_matches("one of ");
     let names = known.split(", ").map(|name| name.trim_matches('`'));
     let is_camel = |name: &&str| name.chars().any(char::is_uppercase);
-    let names: Vec<&str> = names.filter(|name| !is_camel(name)).collect();
-    Some(format!("there is no such field here; allowed: {}", names.join(", ")))
+    let names: Vec<&str> =
+        others.iter().copied().chain(names.filter(|name| !is_camel(name))).collect();
+    // A name may also be written without its underscores.
+    let joined = written.replace('_', "").to_lowercase();
+    let guess = match names.iter().find(|name| name.replace('_', "") == joined) {
+        Some(name) => format!("; did you mean {name}?"),
+        None => did_you_mean(written, names.iter().copied()),
+    };
+    Some(format!("there is no such field here; allowed: {}{guess}", names.join(", ")))
 }
 
 /// Whether a file has nothing but blank lines, comments and `---`.

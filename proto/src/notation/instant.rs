@@ -50,6 +50,7 @@ pub struct LocalTime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Day {
     Unset,
+    Yesterday,
     Today,
     Tomorrow,
     OfWeek(Weekday),
@@ -148,6 +149,7 @@ impl LocalTime {
         let today = now.to_zoned(zone.clone()).date();
         let ahead = |days: i64| today.saturating_add(days.days());
         match self.day {
+            Day::Yesterday => self.on(ahead(-1), zone),
             Day::Today => self.on(today, zone),
             Day::Tomorrow => self.on(ahead(1), zone),
             Day::Date(date) => self.on(date, zone),
@@ -231,6 +233,7 @@ pub fn show(at: &Zoned) -> String {
 fn day(word: &str) -> Option<Day> {
     let folded = word.to_ascii_lowercase();
     match folded.as_str() {
+        "yesterday" => return Some(Day::Yesterday),
         "today" => return Some(Day::Today),
         "tomorrow" => return Some(Day::Tomorrow),
         _ => {}
@@ -306,6 +309,7 @@ mod tests {
             ("today 18:00", "2026-11-21T17:00:00Z"),
             ("today 9:00", "2026-11-21T08:00:00Z"),
             ("tomorrow 14:00", "2026-11-22T13:00:00Z"),
+            ("yesterday 14:00", "2026-11-20T13:00:00Z"),
             ("Tomorrow 14:00", "2026-11-22T13:00:00Z"),
             ("14:00", "2026-11-21T13:00:00Z"),
             ("14:00:30", "2026-11-21T13:00:30Z"),

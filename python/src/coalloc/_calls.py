@@ -14,7 +14,15 @@ from google.protobuf.message import Message
 from coalloc import errors, messages
 from coalloc._exchange import Change, Patience, exchange
 from coalloc._program import Call, Emit, Program
-from coalloc._value import V, Value, from_message, to_duration, to_message, to_timestamp
+from coalloc._value import (
+    V,
+    Value,
+    from_message,
+    to_duration,
+    to_message,
+    to_timestamp,
+    word_of,
+)
 from coalloc.messages import (
     AllocateRequest,
     ChangeState,
@@ -65,7 +73,13 @@ def read(kind: type[V], method: str, message: Message, patience: Patience) -> Pr
 
 
 def message_of(value: Value | None) -> Any:
-    """A value as a message; None stays."""
+    """A value as a message; None stays.
+
+    Raises:
+        TypeError: it is no value of the schema.
+    """
+    if value is not None and not isinstance(value, Value):
+        raise TypeError(f"{value!r} is not allowed; needed: a value of coalloc.messages")
     return None if value is None else to_message(value, value._message_type)
 
 
@@ -254,7 +268,7 @@ def listing(
     """Emits reservations, page by page."""
     message = wire.ListRequest(
         user=user,
-        states=[cast(Any, int(state)) for state in states],
+        states=[cast(Any, int(word_of(ReservationState, state))) for state in states],
         series=series,
         **set_or_not(page_size=page_size),
     )

@@ -162,6 +162,20 @@ def _enum_of(full_name: str) -> type[OpenEnum]:
     raise LookupError(f"{full_name} has no class; run tools/generate.py")
 
 
+def word_of(kind: type[OpenEnum], part: int | str) -> OpenEnum:
+    """A member of an enum, by itself, its number or its word.
+
+    Raises:
+        ValueError: the enum has no such word.
+    """
+    if not isinstance(part, str):
+        return kind(part)
+    if part not in kind.__members__:
+        words = ", ".join(f"{kind.__name__}.{word}" for word in kind.__members__)
+        raise ValueError(f"needed: one of {words}")
+    return kind[part]
+
+
 def _value_of(field: FieldDescriptor, part: Any) -> Any:
     """A part of a message as Python has it."""
     if field.message_type is not None:
@@ -204,12 +218,44 @@ def from_message(kind: type[V], message: Message) -> V:
 def _fill(message: Message, field: FieldDescriptor, name: str, part: Any) -> None:
     """Sets one field of a message that is a message itself."""
     target = getattr(message, field.name)
-    if isinstance(part, Value):
-        target.CopyFrom(to_message(part, type(target)))
-    elif isinstance(part, datetime):
+    kind = target.DESCRIPTOR.full_name
+    if kind == _TIMESTAMP and isinstance(part, datetime):
         target.CopyFrom(to_timestamp(part, name))
-    else:
+    elif kind == _DURATION and isinstance(part, int) and not isinstance(part, bool):
         target.CopyFrom(to_duration(part))
+    elif isinstance(part, Value) and part._message_type is type(target):
+        target.CopyFrom(to_message(part, type(target)))
+    else:
+        needed = {
+            _TIMESTAMP: "a datetime with tzinfo, such as datetime.now(timezone.utc)",
+            _DURATION: "whole microseconds, such as coalloc.hours(1)",
+        }.get(kind, target.DESCRIPTOR.name)
+        raise TypeError(f"{name}: {part!r} is not allowed; needed: {needed}")
+
+
+def _plain(field: FieldDescriptor, part: Any) -> Any:
+    """A number, a text or a truth value as it is; of a word of an enum, its number."""
+    if field.enum_type is not None and isinstance(part, str):
+        return word_of(_enum_of(field.enum_type.full_name), part)
+    return part
+
+
+def _put(message: Message, field: FieldDescriptor, name: str, part: Any) -> None:
+    """Sets, or adds to, one field that has no messages in it.
+
+    Raises:
+        ValueError: a number does not fit its field, or an enum has no such word.
+        TypeError: the field has another type.
+    """
+    try:
+        if is_many(field):
+            getattr(message, field.name).append(_plain(field, part))
+        else:
+            setattr(message, field.name, _plain(field, part))
+    except TypeError as error:
+        raise TypeError(f"{name}: {part!r} is not allowed: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {part!r} is not allowed: {error}") from None
 
 
 def to_message(value: Value, kind: type[M]) -> M:
@@ -219,6 +265,9 @@ def to_message(value: Value, kind: type[M]) -> M:
         ValueError: an instant has no time zone, or a number does not fit its field.
         TypeError: a field has a value of another type.
     """
+    if not isinstance(value, Value):
+        needed = f"coalloc.messages.{kind.DESCRIPTOR.name}"
+        raise TypeError(f"{value!r} is not allowed; needed: {needed}")
     message = kind()
     for field in fields_of(message):
         name = python_name(field)
@@ -235,9 +284,9 @@ def to_message(value: Value, kind: type[M]) -> M:
                 if isinstance(one, Value):
                     target.append(to_message(one, type(one)._message_type))
                 else:
-                    target.append(one)
+                    _put(message, field, path, one)
         elif field.message_type is not None:
             _fill(message, field, path, part)
         elif field.has_presence or part != field.default_value:
-            setattr(message, field.name, part)
+            _put(message, field, path, part)
     return message

@@ -5,6 +5,7 @@ Left out: what an experiment file may say (`coalloc sim show`, and the guide's c
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -63,6 +64,7 @@ class ExperimentResults:
 
     def summary(self) -> pandas.DataFrame:
         """Mean and 95 % confidence interval of every metric at every point: a row for each, axes as columns."""
+        _check_pandas()
         import pandas
 
         frame: pandas.DataFrame = pandas.read_csv(self.folder / "results.csv")
@@ -73,6 +75,7 @@ class ExperimentResults:
 
         A measure that has the name of an axis is `measure_NAME`.
         """
+        _check_pandas()
         import pandas
 
         rows: list[dict[str, Any]] = []
@@ -88,6 +91,12 @@ class ExperimentResults:
                 rows.append(row)
         frame: pandas.DataFrame = pandas.DataFrame(rows)
         return frame
+
+
+def _check_pandas() -> None:
+    """Raises an ImportError that says what to install, if pandas is not installed."""
+    if importlib.util.find_spec("pandas") is None:
+        raise ImportError("data frames need pandas: pip install 'coalloc[pandas]'")
 
 
 def _number(text: str) -> int | float | str:

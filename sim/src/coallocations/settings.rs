@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{InvalidField, Objective, Ranking, ResourceKind, Span, UserName, limits};
 use coalloc_plan::ip::{IpOptions, Program};
 use coalloc_plan::{Named, Solver};
@@ -264,6 +265,12 @@ impl Settings {
         check_range("delay_us", self.delay_us, 0..=DELAY_MAX_US, "us")?;
         check_range("planning_us", self.planning_us, 0..=DELAY_MAX_US, "us")?;
         for (user, percent) in &self.levels {
+            let users = &self.workload.users;
+            if !users.contains(user) {
+                let guess = did_you_mean(user, users.iter().map(String::as_str));
+                let allowed = format!("a user of workload.users: {}{guess}", users.join(", "));
+                return Err(InvalidField::new("levels", InvalidField::quoted(user), allowed));
+            }
             check_range(&format!("levels.{user}"), *percent, 1..=100, "percent")?;
         }
         for (site, value) in &self.cpu_values {

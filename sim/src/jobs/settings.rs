@@ -50,7 +50,9 @@ pub struct JobsSettings {
     /// How `online` keeps what is taken: as a count, or server by server in one of the indices.
     #[serde(default)]
     pub index: ServerIndexKind,
-    /// Which of the idle servers a job gets, if servers are kept one by one.
+    /// Which of the idle servers a job gets, if servers are kept one by one. `paper`: those that the index finds first.
+    /// `first`: those that the machine lists first. `best-fit`: those that are taken again soonest after the job.
+    /// `worst-fit`: those that are taken again last.
     #[serde(default)]
     pub choice: Choice,
     /// What is known of run times when jobs are planned.

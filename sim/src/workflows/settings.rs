@@ -30,7 +30,7 @@ pub const PLACEMENTS_MAX: u64 = 1_000_000_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkflowsSettings {
-    /// The planner, by the name that users give: `heft-sync`.
+    /// The planner, by the name that users give: `heft-sync`, `heft-sync-along`, `heft-sync-bt`, `heft-sync-bt-printed`.
     pub planner: String,
     /// How often a planner may give an earlier node another site because a later one misses the deadline. Only
     /// `heft-sync-bt` does so.

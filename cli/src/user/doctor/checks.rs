@@ -1,6 +1,7 @@
 //! From what daemons answer and what is on this machine to findings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::SystemTime;
 
 use coalloc_common::{Span, Time, limits};
@@ -10,12 +11,13 @@ use coalloc_proto::v1;
 use coalloc_protocol::capability::PeerVersion;
 
 use super::answers::{ClockOffset, DaemonAnswers, DaemonRole, ManagerCall};
-use super::examined::{DaemonFiles, ExaminedDaemon};
+use super::examined::{DaemonFiles, ExaminedDaemon, renewal};
 use super::findings::{Check, Finding};
 use super::machine::{Synchronisation, bytes, free_bytes, ledger_bytes};
 use crate::kit::expiry::Expiry;
 use crate::kit::text::{self, shell_word};
 use crate::user::certs;
+use crate::user::init::units::PACKAGED_FOLDER;
 use crate::user::wording::owed::overreaching;
 
 /// The machine on which the command runs.
@@ -114,9 +116,18 @@ fn serves(name: &str, daemon: &ExaminedDaemon, said: &DaemonAnswers) -> Finding 
             "ask as somebody whom it lets in, with --identity DIR; `coalloc certs show DIR` says who that is"
                 .to_owned()
         }
-        Some(DaemonFiles { config, kind, .. }) => {
-            let config = shell_word(&config.display().to_string());
-            format!("look at its log; start it: coalloc serve {} --config {config}", kind.name())
+        Some(DaemonFiles { config, .. }) => {
+            let (folder, name) = (config.parent().unwrap_or(Path::new(".")), &daemon.name);
+            if folder == Path::new(PACKAGED_FOLDER) {
+                format!("look at its log: journalctl -u coalloc@{name}; start it: systemctl start coalloc@{name}")
+            } else {
+                let folder = match folder.as_os_str().is_empty() || folder == Path::new(".") {
+                    true => String::new(),
+                    false => format!(" {}", shell_word(&folder.display().to_string())),
+                };
+                let up = format!("coalloc up{folder} --detach --only {name}");
+                format!("start it: {up}; its log is then beside its ledger")
+            }
         }
         None => "look at its log, on its machine".to_owned(),
     };
@@ -181,7 +192,7 @@ fn certificate(
             .collect();
     };
     let folder_word = shell_word(&folder.display().to_string());
-    let renew = format!("coalloc certs renew --ca AUTHORITY {folder_word}");
+    let renew = renewal(folder);
     let show = format!("coalloc certs show {folder_word}");
     match certs::troubles(folder, SystemTime::now()) {
         Err(problem) => vec![Finding::failed(name, Check::Certificate, problem).then(show)],
@@ -269,7 +280,13 @@ pub(super) fn federation(
 ) -> Vec<Finding> {
     let examined: BTreeSet<String> =
         daemons.iter().zip(heard).map(|(daemon, said)| name_of(daemon, said)).collect();
-    let mut found: Vec<Finding> = calls.iter().map(let_in).collect();
+    // Of a coordinator that does not serve, that is said already.
+    let is_silent = |name: &str| {
+        (daemons.iter().zip(heard))
+            .any(|(daemon, said)| daemon.name == name && !matches!(said.serves, Some(Ok(_))))
+    };
+    let calls = calls.iter().filter(|call| call.outcome.is_ok() || !is_silent(&call.coordinator));
+    let mut found: Vec<Finding> = calls.map(let_in).collect();
     for (daemon, said) in daemons.iter().zip(heard) {
         if daemon.contact.role != DaemonRole::Coordinator {
             continue;

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::DoctorArgs;
 use super::answers::{Contact, DaemonRole, ManagerCall};
 use super::findings::{Check, Finding};
-use crate::kit::certificates::OPERATOR;
+use crate::kit::authority::folder::IdentityFolder;
+use crate::kit::certificates::{AUTHORITIES, OPERATOR};
 use crate::kit::exit::Failure;
 use crate::kit::rpc;
 use crate::kit::text::shell_word;
@@ -36,7 +37,6 @@ pub(super) struct ExaminedDaemon {
 pub(super) struct DaemonFiles {
     /// Its configuration.
     pub(super) config: PathBuf,
-    pub(super) kind: Kind,
     /// Its ledger.
     pub(super) ledger: PathBuf,
     /// The folder with its identity; `None` in plain text.
@@ -62,8 +62,12 @@ impl ExaminedDaemon {
     }
 }
 
-/// The daemons that the arguments name, and what is wrong with configurations that name none.
-pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding>), Failure> {
+/// The daemons that the arguments name, and what is wrong with configurations that name none. `managers`: the addresses of
+/// resource managers.
+pub(super) fn all(
+    args: &DoctorArgs,
+    managers: &[String],
+) -> Result<(Vec<ExaminedDaemon>, Vec<Finding>), Failure> {
     let names_none = args.configs.is_empty() && args.managers.is_empty() && args.grc.grc.is_none();
     let folder = args.folder.clone().or_else(|| names_none.then(|| PathBuf::from(".")));
     let mut configs = args.configs.clone();
@@ -81,7 +85,7 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
             let shown = folder.display();
             return Err(Failure::bad_input(format!(
                 "{shown}: has no configuration of a daemon; allowed: a folder with some, as `coalloc init` writes it\n\
-                 try: coalloc doctor DIR, or --config FILE, or --grc ADDR and --rm ADDR"
+                 try: coalloc doctor DIR, or --config FILE, or --grc ADDR and --rm RM"
             )));
         }
         configs.extend(found);
@@ -110,9 +114,18 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
                 let message = failure.message.lines().next().unwrap_or_default().to_owned();
                 let next = match message.contains("daemon.identity") {
                     true => {
-                        "look at its certificate: coalloc certs show IDENTITY; if it has ended: coalloc certs renew --ca AUTHORITY IDENTITY"
+                        let folder = identity_folder(&config).ok().flatten();
+                        let folder = folder.unwrap_or_else(|| PathBuf::from("IDENTITY"));
+                        format!(
+                            "look at its certificate: coalloc certs show {}; if it has ended: {}",
+                            shell_word(&folder.display().to_string()),
+                            renewal(&folder)
+                        )
                     }
-                    false => failure.message.lines().nth(1).unwrap_or("coalloc config explain"),
+                    false => {
+                        let second = failure.message.lines().nth(1);
+                        second.unwrap_or("mend the file, or move it elsewhere").to_owned()
+                    }
                 };
                 found.push(Finding::failed(&about, Check::Configuration, message).then(next));
             }
@@ -120,7 +133,7 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
     }
     let coordinators = args.grc.grc.iter().flat_map(|all| all.split(','));
     let coordinators = coordinators.map(|address| (DaemonRole::Coordinator, address));
-    let managers = args.managers.iter().map(|address| (DaemonRole::Manager, address.as_str()));
+    let managers = managers.iter().map(|address| (DaemonRole::Manager, address.as_str()));
     for (role, address) in coordinators.chain(managers) {
         coalloc_net::client::check_address("ADDR", address)?;
         daemons.push(ExaminedDaemon {
@@ -132,6 +145,19 @@ pub(super) fn all(args: &DoctorArgs) -> Result<(Vec<ExaminedDaemon>, Vec<Finding
     // Resource managers first, as they are started.
     daemons.sort_by_key(|daemon| daemon.contact.role == DaemonRole::Coordinator);
     Ok((daemons, found))
+}
+
+/// The command that renews the certificate in a folder. A federation that `coalloc init` has made has its authorities beside
+/// its identities.
+pub(super) fn renewal(folder: &Path) -> String {
+    let authority = || {
+        let (identity, _) = IdentityFolder::at(folder).owner().ok()?;
+        let authorities = folder.parent()?.parent()?.join(AUTHORITIES);
+        let path = authorities.join(identity.domain.as_str());
+        path.is_dir().then(|| shell_word(&path.display().to_string()))
+    };
+    let authority = authority().unwrap_or_else(|| "AUTHORITY".to_owned());
+    format!("coalloc certs renew --ca {authority} {}", shell_word(&folder.display().to_string()))
 }
 
 /// The daemon of a configuration; or the name of the file, and what is wrong in it.
@@ -175,7 +201,7 @@ fn of_file(path: &Path, asker: &Dialer) -> Result<ExaminedDaemon, (String, Failu
     let identity = identity_folder(path).map_err(failed)?.filter(|_| !is_plain);
     let dialer = security.dialer();
     let config = path.to_owned();
-    let files = Some(DaemonFiles { config, kind, ledger, identity, dialer, coordinators });
+    let files = Some(DaemonFiles { config, ledger, identity, dialer, coordinators });
     Ok(ExaminedDaemon { name, contact, files })
 }
 

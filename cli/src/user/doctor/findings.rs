@@ -1,5 +1,7 @@
 //! A finding of `coalloc doctor`, and how all of them are shown.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::kit::exit::{Answer, Exit, Failure};
@@ -101,6 +103,17 @@ impl Finding {
 
     pub(super) fn not_checked(about: &str, check: Check, why: impl Into<String>) -> Self {
         Self::new(about, check, Verdict::NotChecked, why)
+    }
+
+    /// The daemon of which the configuration cannot be used, if that was found.
+    pub(super) fn broken_configuration(&self) -> Option<String> {
+        let is_broken = self.check == Check::Configuration && self.verdict == Verdict::Failed;
+        is_broken.then(|| self.about.clone())
+    }
+
+    /// Is it about the certificate of one of these?
+    pub(super) fn is_of_certificate(&self, names: &BTreeSet<String>) -> bool {
+        self.check == Check::Certificate && names.contains(&self.about)
     }
 
     /// The same, with what to type next.

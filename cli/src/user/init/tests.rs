@@ -291,6 +291,8 @@ fn units_and_containers_run_every_configuration_and_write_ledgers_only() {
         assert!(target.contains(&unit), "{target}");
         let unit = std::fs::read_to_string(folder.join("systemd").join(unit)).unwrap();
         let place = folder.canonicalize().unwrap();
+        let is_temporary = ["/tmp", "/var/tmp"].iter().any(|one| place.starts_with(one));
+        assert_eq!(unit.contains("\nPrivateTmp=no\n"), is_temporary, "{unit}");
         let place = place.display();
         for line in [
             format!(" serve {kind} --config \"{place}/{name}.yaml\"\n"),

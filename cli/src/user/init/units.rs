@@ -12,7 +12,7 @@ use crate::user::serve::Kind;
 /// The program where a package puts it.
 const PACKAGED_PROGRAM: &str = "/usr/bin/coalloc";
 /// The folder of configurations and identities where a package is installed.
-pub(super) const PACKAGED_FOLDER: &str = "/etc/coalloc";
+pub(crate) const PACKAGED_FOLDER: &str = "/etc/coalloc";
 /// The ledgers where a package is installed; `state` in [`PACKAGED_FOLDER`] is a link to it.
 pub(super) const PACKAGED_STATE: &str = "/var/lib/coalloc";
 /// The user of daemons where a package is installed.
@@ -116,9 +116,22 @@ fn service(daemon: &PlannedDaemon, target: &str, program: &Path, place: &Path) -
             command_word(&config)
         ),
         user: user(),
-        place: format!("ReadWritePaths={}\n", word(&place.join(STATE))),
+        place: format!(
+            "{}ReadWritePaths={}\n",
+            if is_temporary(place) { OF_TEMPORARY } else { "" },
+            word(&place.join(STATE))
+        ),
     })
 }
+
+/// Is a folder where a private folder for temporary files hides it?
+fn is_temporary(place: &Path) -> bool {
+    ["/tmp", "/var/tmp"].iter().any(|temporary| place.starts_with(temporary))
+}
+
+/// For a federation that somebody tries in a folder for temporary files.
+const OF_TEMPORARY: &str = "# Its files are where temporary files are, which a private folder would hide.\n\
+                            PrivateTmp=no\n";
 
 /// The unit of the package, of which an instance is a daemon.
 fn template() -> String {
@@ -166,8 +179,8 @@ fn unit(of: &UnitPlace) -> String {
          # It writes its ledger, and nothing else.\n\
          ProtectSystem=strict\n\
          ProtectHome=read-only\n\
-         {place}\
          PrivateTmp=yes\n\
+         {place}\
          PrivateDevices=yes\n\
          ProtectProc=invisible\n\
          ProcSubset=pid\n\

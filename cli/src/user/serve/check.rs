@@ -23,7 +23,7 @@ use crate::kit::authority::time_of;
 use crate::kit::exit::{Answer, Failure};
 use crate::kit::expiry::Expiry;
 use crate::kit::text;
-use crate::user::config::without_indices;
+use crate::user::config::{self, without_indices};
 
 /// Runs `coalloc serve --check`.
 ///
@@ -58,7 +58,10 @@ fn with_hint(kind: Kind, path: &Path, error: &FileError) -> Failure {
         }
         (_, FileError::Mistake { field, .. }) if !field.is_empty() => {
             let field = without_indices(field.trim_end_matches(": "));
-            format!("what the field means: coalloc config explain {field}")
+            match config::fields().contains(&field) {
+                true => format!("what the field means: coalloc config explain {field}"),
+                false => "all fields: coalloc config explain".to_owned(),
+            }
         }
         _ => "all fields: coalloc config explain".to_owned(),
     };

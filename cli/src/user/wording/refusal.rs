@@ -130,6 +130,9 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
             }
             out += &how_to_ask(found).unwrap_or_default();
         }
+        (None, Some(_)) if found.complete && found.starts_tried == 0 => {
+            out += "  later: no later start ends within the horizon\n";
+        }
         (None, Some(_)) if found.complete => {
             let _ = writeln!(out, "  later: no start until {until} fits ({tried} tried)");
         }

@@ -83,7 +83,8 @@ fn what_was_read(parsed: &ParsedWorkflow) -> String {
         let names: Vec<String> = names.collect();
         let _ = writeln!(out, "at one site: {}", text::enumerate(&names));
     }
-    let _ = writeln!(out, "ready at {}, deadline {}", workflow.ready, workflow.deadline);
+    let (ready, deadline) = (text::moment_of(workflow.ready), text::moment_of(workflow.deadline));
+    let _ = writeln!(out, "ready at {ready}, deadline {deadline}");
     out
 }
 
@@ -109,7 +110,8 @@ fn critical_path(federation: &Federation, parsed: &ParsedWorkflow) -> (String, E
                 return (text, Exit::Done);
             }
             let late = format!(
-                "the deadline cannot be met: even if nothing else runs, the workflow ends at {end}\n"
+                "the deadline cannot be met: even if nothing else runs, the workflow ends at {}\n",
+                text::moment_of(end)
             );
             (text + &late, Exit::Refused)
         }
