@@ -157,7 +157,7 @@ fn the_doctor_names_who_is_down_shut_out_or_about_to_lose_its_certificate() {
         crate::shown(&output).contains("it is not reached")
     });
     let down = federation.findings(&[], 1);
-    has(&down, "serves crm-tokyo: failed", "coalloc serve crm --config");
+    has(&down, "serves crm-tokyo: failed", "coalloc up --detach --only crm-tokyo");
     has(&down, "accepts grc -> crm-tokyo: failed", "");
     has(&down, "serves grc: ok", "");
 

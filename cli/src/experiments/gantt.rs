@@ -389,7 +389,7 @@ mod tests {
             (whole.len() - 2, "t.jsonl:3: the trace is cut off here"),
             (RESOURCE.len() + 1 + RESERVED.len() + 1, "t.jsonl:2: the trace is cut off: its last"),
             (RESOURCE.len() + 20, "t.jsonl:2: the trace is cut off here"),
-            (0, "t.jsonl:1: the trace is cut off"),
+            (0, "t.jsonl:1: the file is empty; needed: a trace"),
         ];
         for (length, said) in cases {
             let error = read_text(&whole[..length]).unwrap_err();

@@ -353,6 +353,6 @@ mod tests {
         let mut wrong = args();
         wrong.site.push("N7".into());
         let failure = wrong.check_names(&[answer("crm-N0", Ok(Vec::new()))]).unwrap_err();
-        assert_eq!(failure.message, "--site: there is no \"N7\"; allowed: N0");
+        assert_eq!(failure.message, "--site: there is no \"N7\"; allowed: N0; did you mean N0?");
     }
 }
