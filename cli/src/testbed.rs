@@ -14,6 +14,7 @@ pub mod audit;
 pub mod bench;
 pub mod compare;
 pub mod compose;
+mod containers;
 pub mod demo;
 pub mod equipment;
 pub mod local;

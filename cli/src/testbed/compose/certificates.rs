@@ -11,31 +11,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use coalloc_common::Identity;
-use coalloc_net::identity::store::IdentityStore;
 use rustix::fs::{AtFlags, CWD, Gid, Uid, chownat};
-use serde::{Deserialize, Serialize};
 
-use crate::kit::authority::folder::IdentityFolder;
-use crate::kit::authority::host::HostName;
-use crate::kit::authority::time_of;
-use crate::kit::certificates::{Certificates, OPERATOR};
+use crate::kit::certificates::OPERATOR;
 use crate::kit::exit::{Answer, Failure};
+use crate::testbed::containers::identities::{self, PlannedIdentity};
 
 /// The file that lists the identities.
 pub(super) const IDENTITIES: &str = "identities.json";
 /// How long the certificates last.
 const LIFETIME: Duration = Duration::from_secs(30 * 86_400);
-
-/// An identity of a testbed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PlannedIdentity {
-    /// The identity, `spiffe://...`.
-    pub(super) identity: String,
-    /// The host names in its certificate.
-    pub(super) hosts: Vec<String>,
-}
 
 /// Make the certificates of a testbed, or renew those that end soon
 ///
@@ -66,50 +51,23 @@ fn run_at(args: &CertificatesArgs, now: SystemTime) -> Result<Answer, Failure> {
     let text = std::fs::read_to_string(&path).map_err(|error| bad(&error))?;
     let planned: BTreeMap<String, PlannedIdentity> =
         serde_json::from_str(&text).map_err(|error| bad(&error))?;
-    let mut wanted = Vec::new();
-    for (stem, one) in &planned {
+    for stem in planned.keys() {
         if stem.is_empty() || stem.contains('/') || stem.starts_with('.') {
             return Err(bad(&format!("{stem:?} cannot be the name of a folder")));
         }
-        let identity = Identity::parse(&format!("{stem}.identity"), &one.identity)?;
-        let hosts = HostName::parse_all(&format!("{stem}.hosts"), &one.hosts)?;
-        wanted.push((stem, identity, hosts));
     }
-    let lasts = |(stem, identity, hosts): &(&String, Identity, Vec<HostName>)| {
-        let path = args.folder.join("identities").join(stem);
-        // The whole folder is read as a daemon reads it: a key that is missing is no identity.
-        let is_whole = IdentityStore::open(&path).is_ok();
-        is_whole
-            && IdentityFolder::at(&path).owner().is_ok_and(|(owner, facts)| {
-                let (life, left) =
-                    (facts.not_after.since(facts.not_before), facts.not_after.since(time_of(now)));
-                owner == *identity && facts.hosts == *hosts && left.saturating_mul(3) > life
-            })
-    };
-    let count = wanted.len();
-    let last = wanted.iter().all(lasts);
-    if !last {
-        make(&args.folder, &wanted)?;
-    }
+    let count = planned.len();
+    let made = identities::renew(&args.folder, &planned, LIFETIME, now)?;
     if let Some(owner) = args.owner {
         // Also of what lasts: an earlier run may have been interrupted before this, or made without an owner.
         hand_over(&args.folder, owner).map_err(|error| {
             Failure::internal(format!("{}: changing owners: {error}", args.folder.display()))
         })?;
     }
-    Ok(Answer::done(match last {
-        true => format!("the certificates of {count} identities last\n"),
-        false => format!("{count} certificates made; they last 30 days\n"),
+    Ok(Answer::done(match made {
+        true => format!("{count} certificates made; they last 30 days\n"),
+        false => format!("the certificates of {count} identities last\n"),
     }))
-}
-
-fn make(folder: &Path, wanted: &[(&String, Identity, Vec<HostName>)]) -> Result<(), Failure> {
-    let domains = wanted.iter().map(|(_, identity, _)| identity.domain.clone());
-    let mut certificates = Certificates::new(folder, domains, LIFETIME)?;
-    for (stem, identity, hosts) in wanted {
-        certificates.issue(stem, identity, hosts)?;
-    }
-    Ok(())
 }
 
 /// Gives daemons' identities to the user `owner`, and the operator's and the authorities to the owner of the folder.

@@ -85,10 +85,12 @@ fn names_become_those_of_containers() {
     let plan = Plan::of(&federation(&[("z/crm:1", "net.example org"), ("b", "A")])).unwrap();
     assert_eq!(plan.project, "coalloc-my-own--lab");
     assert_eq!(plan.domains[0].name, "A", "in order, whatever the order of the file");
-    assert_eq!((plan.managers[0].service.as_str(), plan.managers[0].domain), ("z-crm-1", 1));
+    assert_eq!((plan.managers[0].service.as_str(), plan.managers[0].port), ("z-crm-1", 7_101));
     assert_eq!(plan.domains[1].gate(), "gate-net-example-org");
     assert_eq!(plan.domains[1].delay(), "COALLOC_DELAY_NET_EXAMPLE_ORG");
-    assert_eq!((plan.managers[1].port, plan.managers[1].domain), (7_102, 0));
+    let of_a: Vec<&str> =
+        plan.of_domain(&plan.domains[0]).map(|manager| manager.service.as_str()).collect();
+    assert_eq!((of_a, plan.managers[1].port), (vec!["b"], 7_102));
 }
 
 #[test]

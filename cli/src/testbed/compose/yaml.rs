@@ -2,13 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{GRC_PORT, METRICS_PORT, Manager, Plan, config_name};
+use super::{Domain, Plan, config_name};
+use crate::testbed::containers::{GRC_PORT, IDENTITY, METRICS_PORT, Manager, STATE};
 use crate::testbed::local::layout::GRC;
 
-/// Where a daemon keeps its ledger in its container: a volume, and the only place it can write to.
-pub(super) const STATE: &str = "/var/lib/coalloc";
-/// Where a daemon finds its identity in its container.
-pub(super) const IDENTITY: &str = "/etc/coalloc/identity";
 /// The address of the host on which ports are published.
 const PUBLISH: &str = "${COALLOC_PUBLISH:-127.0.0.1}";
 
@@ -59,9 +56,9 @@ pub(super) fn compose(federation: &str, plan: &Plan) -> String {
          # Written by `coalloc compose`. Options are in .env beside this file, and explained in\n\
          # docs/guide/compose.md.\n#\n"
     );
-    for (number, domain) in plan.domains.iter().enumerate() {
+    for domain in &plan.domains {
         let managers: Vec<&str> =
-            plan.of_domain(number).map(|manager| manager.service.as_str()).collect();
+            plan.of_domain(domain).map(|manager| manager.service.as_str()).collect();
         let (gate, network) = (domain.gate(), domain.network());
         let _ =
             writeln!(text, "#   exchange: {GRC} -- {gate} -- {network}: {}", managers.join(" "));
@@ -69,9 +66,9 @@ pub(super) fn compose(federation: &str, plan: &Plan) -> String {
     text += SHARED;
     text += "\nservices:\n";
     coordinator(&mut text);
-    for (number, domain) in plan.domains.iter().enumerate() {
-        gate(&mut text, plan, number);
-        for manager in plan.of_domain(number) {
+    for domain in &plan.domains {
+        gate(&mut text, plan, domain);
+        for manager in plan.of_domain(domain) {
             self::manager(&mut text, manager, &domain.network());
         }
     }
@@ -107,8 +104,7 @@ fn coordinator(text: &mut String) {
     );
 }
 
-fn gate(text: &mut String, plan: &Plan, number: usize) {
-    let domain = &plan.domains[number];
+fn gate(text: &mut String, plan: &Plan, domain: &Domain) {
     let (gate, network, delay) = (domain.gate(), domain.network(), domain.delay());
     let name = domain.name.replace(char::is_control, " ");
     let _ = write!(
@@ -126,7 +122,7 @@ fn gate(text: &mut String, plan: &Plan, number: usize) {
       - 0.0.0.0:{GRC_PORT}={GRC}:{GRC_PORT}
 "#
     );
-    for Manager { service, port, .. } in plan.of_domain(number) {
+    for Manager { service, port, .. } in plan.of_domain(domain) {
         let _ = writeln!(text, "      - 0.0.0.0:{port}={service}:{port}");
     }
     let _ = write!(
@@ -157,7 +153,7 @@ fn manager(text: &mut String, manager: &Manager, network: &str) {
 /// The service of Prometheus, which is in every network because it must reach every daemon; it forwards
 /// nothing.
 fn prometheus_service(text: &mut String, plan: &Plan) {
-    let networks: Vec<String> = plan.domains.iter().map(super::Domain::network).collect();
+    let networks: Vec<String> = plan.domains.iter().map(Domain::network).collect();
     let networks = networks.join(", ");
     let _ = write!(
         text,
@@ -182,9 +178,8 @@ pub(super) fn prometheus(plan: &Plan) -> String {
          - job_name: coalloc\n  static_configs:\n  \
          - {{targets: [\"{GRC}:{METRICS_PORT}\"], labels: {{daemon: \"{GRC}\"}}}}\n"
     );
-    for (number, domain) in plan.domains.iter().enumerate() {
-        for Manager { name, service, .. } in plan.of_domain(number) {
-            let domain = &domain.name;
+    for domain in &plan.domains {
+        for Manager { name, service, domain, .. } in plan.of_domain(domain) {
             let _ = writeln!(
                 text,
                 "  - {{targets: [\"{service}:{METRICS_PORT}\"], labels: {{daemon: {name:?}, domain: {domain:?}}}}}"

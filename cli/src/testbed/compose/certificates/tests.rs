@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use coalloc_net::identity::store::IdentityStore;
+
 use super::super::ComposeArgs;
 use super::*;
+use crate::kit::authority::folder::IdentityFolder;
 use crate::kit::exit::Exit;
 
 const DAY: Duration = Duration::from_secs(86_400);
