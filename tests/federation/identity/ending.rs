@@ -10,8 +10,12 @@ use crate::harness::eventually;
 
 /// What `coalloc health` says of the coordinator, as whoever has the identity in a folder.
 fn health(world: &TlsWorld, stem: &str) -> String {
+    health_of(world, "grc", stem)
+}
+
+fn health_of(world: &TlsWorld, daemon: &str, stem: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_coalloc"));
-    command.args(["health", &world.address("grc"), "--identity"]).arg(world.folder(stem));
+    command.args(["health", &world.address(daemon), "--identity"]).arg(world.folder(stem));
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
@@ -48,4 +52,19 @@ async fn health_warns_of_every_certificate_in_the_last_third_of_its_life() {
     let renewed = "serving, but the certificate of crm-A ends";
     let told = async || health(&world, "grid-operator-olga").contains(renewed);
     eventually("the renewed one is not told", told).await;
+}
+
+/// A probe in a container asks as the daemon itself, every few seconds. That is no reason for lines in the daemon's log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_asks_itself_is_denied_nothing() {
+    let world = TlsWorld::start().await;
+    let denied = |daemon: &str| world.federation.log(daemon).contains("denied");
+    for daemon in ["grc", "crm-A"] {
+        let serving = format!("{}  serving\n", world.address(daemon));
+        assert_eq!(health_of(&world, daemon, daemon), serving);
+        assert!(!denied(daemon), "{}", world.federation.log(daemon));
+    }
+    // Another daemon asks for more than it may have, and that is in the log before it is answered.
+    health(&world, "crm-A");
+    assert!(denied("grc"), "{}", world.federation.log("grc"));
 }
