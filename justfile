@@ -119,6 +119,10 @@ deb:
 image:
     deploy/compose/build
 
+# The manifests of `coalloc kubernetes`: their schema, and who may talk to whom. COALLOC_PODMAN=1 runs a federation from them.
+kubernetes:
+    .ci/kubernetes target/debug/coalloc
+
 # Start, and remove, ELGL as containers (docs/guide/compose.md).
 up:
     deploy/compose/up

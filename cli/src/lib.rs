@@ -35,7 +35,7 @@ use kit::colour::{self, Tone};
 use kit::exit::{Answer, Exit, Failure};
 use kit::progress::Wait;
 use kit::{arguments, pager, text, zone};
-use testbed::{audit, bench, compare, compose, demo, relay, soak};
+use testbed::{audit, bench, compare, compose, demo, kubernetes, relay, soak};
 use user::{
     allocate, bookings, certs, config, doctor, find_window, give_up, health, init, ledger, list,
     log_level, modify, picture, plan, provision, quota, release, repair, request, reservations,
@@ -86,6 +86,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     LogLevel(log_level::LogLevelArgs),
     Compose(compose::ComposeArgs),
+    Kubernetes(kubernetes::KubernetesArgs),
     Relay(relay::RelayArgs),
     Init(init::InitArgs),
     Up(up::UpArgs),
@@ -148,6 +149,7 @@ pub fn main() -> ExitCode {
         Command::Health(args) => finish(on_one_thread(health::run(&args))),
         Command::Relay(args) => finish(on_one_thread(relay::run(&args))),
         Command::Compose(args) => finish(compose::run(&args)),
+        Command::Kubernetes(args) => finish(kubernetes::run(&args)),
         Command::Trace(args) => finish(experiments::swf::run(&args)),
         Command::Request(args) => finish(request::run(&args)),
         command => finish(run(&command)),
@@ -194,6 +196,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Health(_)
             | Command::Relay(_)
             | Command::Compose(_)
+            | Command::Kubernetes(_)
             | Command::Serve(_)
             | Command::Init(_)
             | Command::Config(_)

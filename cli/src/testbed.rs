@@ -1,8 +1,8 @@
 //! The commands for developers and for measurements on real processes: they start federations, load them,
 //! disturb them, and judge what comes of it.
 //!
-//! * [`demo`] shows a federation on this machine (started by [`local`]), [`compose`] writes one for Docker; [`relay`] delays
-//!   the messages between its domains.
+//! * [`demo`] shows a federation on this machine (started by [`local`]), [`compose`] writes one for Docker and
+//!   [`kubernetes`] one for Kubernetes; [`relay`] delays the messages between the domains of the former.
 //! * [`equipment`] shows one whose bookings real equipment carries out: Slurm clusters, and a shaped link.
 //! * [`bench`](mod@bench) measures how much a federation can do, [`compare`] measures solvers, and [`soak`]
 //!   loads a federation for a long time.
@@ -17,6 +17,7 @@ pub mod compose;
 mod containers;
 pub mod demo;
 pub mod equipment;
+pub mod kubernetes;
 pub mod local;
 pub mod relay;
 pub mod soak;

@@ -49,6 +49,14 @@ pub const RECORDS: &str = "issued.json";
 /// The last second of the year 9999, after which a certificate cannot express a time.
 const LAST: Time = Time::from_us(253_402_300_799_000_000);
 
+/// Replaces a file that its owner alone may read, durably.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_for_owner(folder: &Path, name: &str, text: &str) -> Result<(), AuthorityError> {
+    files::replace(folder, name, text, Readers::Owner)
+}
+
 /// From when until when a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
