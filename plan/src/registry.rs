@@ -336,6 +336,16 @@ impl TaskPlannerName {
     pub fn planner(self) -> Box<dyn TaskPlanner> {
         (self.entry().make)()
     }
+
+    /// The planner as its paper has it, for experiments that count what the papers counted. It
+    /// differs from [`TaskPlannerName::planner`] where that one asks another planner for help.
+    #[must_use]
+    pub fn alone(self) -> Box<dyn TaskPlanner> {
+        match self {
+            Self::AwmcT => Box::new(McT::available_weight_alone()),
+            _ => self.planner(),
+        }
+    }
 }
 
 impl Named for TaskPlannerName {

@@ -1,6 +1,6 @@
 //! `mc-t` and `awmc-t`: path, cluster and both start times are chosen together.
 
-use coalloc_common::VertexIndex;
+use coalloc_common::{Reason, VertexIndex};
 
 use super::choice::{self, Choice, Key, LAST, PathCandidate};
 use super::frame::{Entries, Frame, Hop, Tables};
@@ -22,6 +22,9 @@ pub struct McT {
     /// Whether a search over all paths that could lead to a better plan then proves the best plan
     /// of phase 3, or finds a better one. Without it, no plan is marked as proven.
     pub prove: bool,
+    /// Whether `mc-t` is asked, within the same budget, when this planner finds nothing. A planner
+    /// that compares paths only roughly may find nothing where there is a plan.
+    pub falls_back: bool,
 }
 
 impl McT {
@@ -29,7 +32,13 @@ impl McT {
     /// the budget ends before that is proven, the plan is not marked as proven.
     #[must_use]
     pub const fn optimal() -> Self {
-        Self { name: "mc-t", dominance: Dominance::Arrival, entries: Entries::Starts, prove: true }
+        Self {
+            name: "mc-t",
+            dominance: Dominance::Arrival,
+            entries: Entries::Starts,
+            prove: true,
+            falls_back: false,
+        }
     }
 
     /// `mc-t-phases`: the three phases of `mc-t` without its proof.
@@ -43,15 +52,46 @@ impl McT {
     #[must_use]
     pub const fn printed() -> Self {
         let dominance = Dominance::Printed;
-        Self { name: "mc-t-printed", dominance, entries: usual_entries(dominance), prove: false }
+        let (name, entries) = ("mc-t-printed", usual_entries(dominance));
+        Self { name, dominance, entries, prove: false, falls_back: false }
     }
 
     /// `awmc-t`: compares paths by delay and by the number of free slots (Eq. 6). Polynomial: each
-    /// vertex has at most as many paths as a vector has slots.
+    /// vertex has at most as many paths as a vector has slots. When it finds nothing, it asks `mc-t`,
+    /// so its refusals are as true as those of `mc-t`.
     #[must_use]
     pub const fn available_weight() -> Self {
+        Self { falls_back: true, ..Self::available_weight_alone() }
+    }
+
+    /// `awmc-t` as the paper has it, for experiments that count what the papers counted: it asks
+    /// nobody.
+    #[must_use]
+    pub const fn available_weight_alone() -> Self {
         let dominance = Dominance::Weight;
-        Self { name: "awmc-t", dominance, entries: usual_entries(dominance), prove: false }
+        let (name, entries) = ("awmc-t", usual_entries(dominance));
+        Self { name, dominance, entries, prove: false, falls_back: false }
+    }
+
+    /// The answer of `mc-t` when this planner has found nothing, with the work of both.
+    fn fall_back(
+        self,
+        instance: &TaskInstance<'_>,
+        budget: &Budget<'_>,
+        scratch: &mut Scratch,
+        spent: Effort,
+    ) -> TaskAnswer {
+        let mut answer = Self::optimal().plan(instance, budget, scratch);
+        answer.effort.operations += spent.operations;
+        answer.effort.paths += spent.paths;
+        answer.effort.tried += spent.tried;
+        if let TaskOutcome::Refused(refused) = &mut answer.outcome
+            && refused.refusal.reason == Reason::BudgetExhausted
+        {
+            refused.refusal.detail =
+                format!("{} found no plan, and {}", self.name, refused.refusal.detail);
+        }
+        answer
     }
 }
 
@@ -91,8 +131,18 @@ impl TaskPlanner for McT {
         }
         let proven = self.prove && end == End::Complete;
         if choice.offers.is_empty() {
+            if self.falls_back && end == End::Complete {
+                return self.fall_back(instance, budget, scratch, effort);
+            }
             let cut = (end == End::Cut).then_some(budget);
-            return refuse::answer(&frame, tables, &choice, cut, self.name, effort);
+            let mut answer = refuse::answer(&frame, tables, &choice, cut, self.name, effort);
+            if !self.prove
+                && end == End::Complete
+                && let TaskOutcome::Refused(refused) = &mut answer.outcome
+            {
+                refuse::admit_unproven(&mut refused.refusal, self.name);
+            }
+            return answer;
         }
         let best = choice.best();
         let plans = choice.offers.iter().map(|offer| {

@@ -38,6 +38,17 @@ pub(super) fn answer(
     TaskAnswer { outcome, effort }
 }
 
+/// Adds to a refusal of a planner that may miss plans that it has not found one, and no more.
+pub(super) fn admit_unproven(refusal: &mut Refusal, planner: &str) {
+    // Links and clusters that are taken may have been missed ways round. What the federation has
+    // in all was not searched but counted.
+    if matches!(refusal.reason, Reason::NoRoute | Reason::InsufficientCapacity) {
+        refusal.detail.push_str(&format!(
+            "; {planner} has found no plan, but does not try every path: mc-t may find one"
+        ));
+    }
+}
+
 /// One cluster, under the assumption that every link on the path to it is free.
 struct Ideal<'t> {
     cluster: &'t Cluster,

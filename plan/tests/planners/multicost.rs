@@ -8,7 +8,7 @@ use crate::fixtures::multicost::{
     Exhaustive, GIGABIT, SLOT_BYTES, TINY, Worth, cluster, grid, link, ms, plan_worth, task, tiny,
 };
 use coalloc_common::{
-    AvailabilityVector, BitsPerSecond, Cpus, Reason, Slot, Span, Time, VertexIndex,
+    AvailabilityVector, BitsPerSecond, Cpus, Reason, Refusal, Slot, Span, Time, VertexIndex,
 };
 use coalloc_plan::Budget;
 use coalloc_plan::multicost::{
@@ -26,7 +26,7 @@ fn planners() -> [Box<dyn TaskPlanner>; 6] {
     [
         Box::new(McT::optimal()),
         Box::new(McT::printed()),
-        Box::new(McT::available_weight()),
+        Box::new(McT::available_weight_alone()),
         Box::new(McB::default()),
         Box::new(Ect { first_link_only: false }),
         Box::new(Ect { first_link_only: true }),
@@ -157,6 +157,57 @@ fn no_planner_is_better_than_mc_t() {
     }
     println!("of {planned}: awmc-t misses the best {awmct} times");
     assert!(awmct > 0 && awmct < planned / 10, "{awmct}");
+}
+
+/// `awmc-t` may find nothing where `mc-t` finds a plan. It then gives the plan of `mc-t`, and when it
+/// refuses, `mc-t` refuses for the same reason. By itself, it says that it has not found a plan.
+#[test]
+fn awmc_t_refuses_only_what_mc_t_refuses() {
+    let (mut rescued, mut refusals) = (0, 0);
+    for seed in 0..NETWORKS {
+        let (picture, task) = tiny(&mut ChaCha8Rng::seed_from_u64(seed));
+        let alone = answer(&McT::available_weight_alone(), &picture, &task, u64::MAX);
+        let helped = answer(&McT::available_weight(), &picture, &task, u64::MAX);
+        let optimal = answer(&McT::optimal(), &picture, &task, u64::MAX);
+        let TaskOutcome::Refused(missed) = &alone.outcome else {
+            assert_eq!(helped, alone, "seed {seed}: nobody is asked");
+            continue;
+        };
+        assert_eq!(helped.outcome, optimal.outcome, "seed {seed}");
+        assert_eq!(helped.effort.tried, alone.effort.tried + optimal.effort.tried, "seed {seed}");
+        match &optimal.outcome {
+            TaskOutcome::Planned(plans) => {
+                rescued += 1;
+                assert_eq!(plans[0].planner, "mc-t", "seed {seed}");
+                let detail = &missed.refusal.detail;
+                assert!(detail.contains("awmc-t has found no plan"), "seed {seed}: {detail}");
+            }
+            TaskOutcome::Refused(_) => refusals += 1,
+        }
+    }
+    println!("mc-t found {rescued} plans that awmc-t had missed, and refused {refusals} times");
+    assert!(rescued > 0 && refusals > 100, "{rescued}, {refusals}");
+}
+
+#[test]
+fn awmc_t_that_is_stopped_does_not_say_that_capacity_is_short() {
+    let mut cut = 0;
+    for seed in 0..NETWORKS {
+        let (picture, task) = tiny(&mut ChaCha8Rng::seed_from_u64(seed));
+        for nodes in 1..6 {
+            let TaskOutcome::Refused(refused) =
+                answer(&McT::available_weight(), &picture, &task, nodes).outcome
+            else {
+                continue;
+            };
+            if best(&McT::optimal(), &picture, &task).is_some() {
+                let Refusal { reason, detail, .. } = &refused.refusal;
+                assert_eq!(*reason, Reason::BudgetExhausted, "seed {seed}: {detail}");
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 100, "{cut}");
 }
 
 /// Returns how many plans were compared, and how many plans of the phases alone arrived later.

@@ -89,7 +89,7 @@ impl<'a> World<'a> {
         seed: u64,
         trace: &'a mut dyn Trace,
     ) -> Result<Self, ModelError> {
-        let planner = settings.check()?.planner();
+        let planner = settings.check()?.alone();
         let net = Net::new(settings, federation, seed)?;
         let nodes = net.topology.vertices().len();
         let (is_truth, schedulers) = (
