@@ -46,6 +46,7 @@ use coalloc_common::{
     SiteDemand, Topology, VertexIndex, limits,
 };
 
+use crate::ip::admit::no_island;
 use crate::ip::{IpOptions, free_bps};
 
 /// One capacity of an edge: the edge and the direction in which it is used. For a shared edge the
@@ -198,10 +199,7 @@ pub fn explain(
         _ => return refusal,
     };
     let Some(found) = bottleneck(topology, request, view, options) else {
-        return match refusal.reason {
-            Reason::NoRoute => Refusal { detail: words::combination(request, view), ..refusal },
-            _ => refusal,
-        };
+        return of_all_parts(topology, request, view, refusal);
     };
     if !beyond && let Some(always) = bottleneck(topology, request, &empty, options) {
         return tell(&Case::new(topology, request, &empty, options), refusal, always, true);
@@ -235,10 +233,22 @@ fn explain_parts(
             return tell(&Case::new(topology, &part, then, options), refusal, found, beyond);
         }
     }
-    match refusal.reason {
-        Reason::NoRoute => Refusal { detail: words::combination(request, view), ..refusal },
-        _ => refusal,
+    of_all_parts(topology, request, view, refusal)
+}
+
+/// The refusal when no part binds by itself: the islands are too small, or only all parts together
+/// do not fit.
+fn of_all_parts(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    refusal: Refusal,
+) -> Refusal {
+    if refusal.reason != Reason::NoRoute {
+        return refusal;
     }
+    no_island(topology, request, view)
+        .unwrap_or_else(|| Refusal { detail: words::combination(request, view), ..refusal })
 }
 
 fn tell(case: &Case<'_>, refusal: Refusal, found: Bottleneck, beyond: bool) -> Refusal {

@@ -28,6 +28,7 @@ pub mod brute;
 mod check;
 pub mod exact;
 pub mod handover;
+pub(crate) mod islands;
 pub mod mip;
 pub mod outside;
 

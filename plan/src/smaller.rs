@@ -3,8 +3,8 @@
 //! Each is the largest of its kind. What fits under a cap fits under every lower cap, so the
 //! largest cap is found by bisection. Then each amount that the cap lowered without need is
 //! restored. A planner, given as a function, decides what fits and supplies the plan. When its
-//! budget ends early, the answer may be smaller than the largest request that fits, but it always
-//! fits.
+//! budget ends before it knows ([`Trial::Unknown`]), the answer may be smaller than the largest
+//! request that fits; it says so, and it always fits.
 
 use coalloc_common::{Amount, BitsPerSecond, CoAllocation, ResourceKind, limits};
 
@@ -17,28 +17,93 @@ pub struct SmallerRequest<P> {
     pub request: CoAllocation,
     /// Its plan.
     pub plan: P,
+    /// Whether it is proven that no larger request of this kind fits. If not, the text of `change`
+    /// says so, too.
+    pub complete: bool,
+}
+
+/// Whether a request fits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trial<P> {
+    /// It fits, with this plan.
+    Fits(P),
+    /// It is proven that it does not fit.
+    Not,
+    /// The planner's budget ended before it was known.
+    Unknown,
+}
+
+/// For a planner that proves all that it refuses.
+impl<P> From<Option<P>> for Trial<P> {
+    fn from(plan: Option<P>) -> Self {
+        plan.map_or(Self::Not, Self::Fits)
+    }
+}
+
+/// Of several places or times to fit into, the first that fits; unknown if any of the others was.
+impl<P> FromIterator<Self> for Trial<P> {
+    fn from_iter<I: IntoIterator<Item = Self>>(trials: I) -> Self {
+        let mut whole = Self::Not;
+        for trial in trials {
+            match trial {
+                Self::Fits(_) => return trial,
+                Self::Unknown => whole = Self::Unknown,
+                Self::Not => {}
+            }
+        }
+        whole
+    }
+}
+
+/// The planner as a function, with a note of what it left unknown.
+struct Tries<'a, P> {
+    fits: &'a mut dyn FnMut(&CoAllocation) -> Trial<P>,
+    unknown: bool,
+}
+
+impl<P> Tries<'_, P> {
+    fn plan(&mut self, tried: &CoAllocation) -> Option<P> {
+        match (self.fits)(tried) {
+            Trial::Fits(plan) => Some(plan),
+            Trial::Not => None,
+            Trial::Unknown => {
+                self.unknown = true;
+                None
+            }
+        }
+    }
+
+    /// The smaller request that these trials have led to. Its text admits what they left unknown.
+    fn end(&mut self, mut change: String, request: CoAllocation, plan: P) -> SmallerRequest<P> {
+        let complete = !std::mem::take(&mut self.unknown);
+        if !complete {
+            change.push_str(" (more may fit: the time was over before that was known)");
+        }
+        SmallerRequest { change, request, plan, complete }
+    }
 }
 
 const MEGABIT: u64 = 1_000_000;
 
-/// For a request that does not fit: the smaller requests that do. `fits` returns a plan for what
-/// fits.
+/// For a request that does not fit: the smaller requests that do. `fits` says of each request that
+/// is tried whether it fits.
 pub fn smaller<P>(
     request: &CoAllocation,
-    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+    fits: &mut dyn FnMut(&CoAllocation) -> Trial<P>,
 ) -> Vec<SmallerRequest<P>> {
+    let tries = &mut Tries { fits, unknown: false };
     let mut found: Vec<SmallerRequest<P>> = Vec::new();
     for kind in std::iter::once(ResourceKind::Cpus).chain(ResourceKind::others()) {
-        found.extend(smaller_at_sites(request, kind, fits));
+        found.extend(smaller_at_sites(request, kind, tries));
     }
     let most = request.links.iter().map(|link| link.bandwidth.0).max().unwrap_or(0);
-    let rates = largest(most.div_ceil(MEGABIT), fits, |cap| with_rates(request, cap * MEGABIT));
+    let rates = largest(most.div_ceil(MEGABIT), tries, |cap| with_rates(request, cap * MEGABIT));
     if let Some((cap, capped, plan)) = rates {
         let restore = |smaller: &mut CoAllocation, at: usize| {
             let asked = request.links[at].bandwidth;
             std::mem::replace(&mut smaller.links[at].bandwidth, asked) != asked
         };
-        let (smaller, plan) = restored(capped, plan, request.links.len(), restore, fits);
+        let (smaller, plan) = restored(capped, plan, request.links.len(), restore, tries);
         let less = (0..)
             .zip(&request.links)
             .filter(|(at, link)| smaller.links[*at].bandwidth < link.bandwidth);
@@ -49,17 +114,16 @@ pub fn smaller<P>(
         let (all, cap) = (less.len() == request.links.len(), BitsPerSecond(cap * MEGABIT));
         let change =
             change(&cap.to_string(), "a link", all, &less, |n| BitsPerSecond(n).to_string());
-        found.push(SmallerRequest { change, request: smaller, plan });
+        found.push(tries.end(change, smaller, plan));
     }
     if found.is_empty() && !request.links.is_empty() {
-        let both = largest(100, fits, |percent| with_share(request, percent));
-        found.extend(both.map(|(percent, request, plan)| SmallerRequest {
-            change: match request.sites.iter().all(|site| site.others.is_empty()) {
-                true => format!("{percent} % of all CPUs and rates"),
-                false => format!("{percent} % of all amounts and rates"),
-            },
-            request,
-            plan,
+        let both = largest(100, tries, |percent| with_share(request, percent));
+        found.extend(both.map(|(percent, smaller, plan)| {
+            let what = match request.sites.iter().all(|site| site.others.is_empty()) {
+                true => "CPUs",
+                false => "amounts",
+            };
+            tries.end(format!("{percent} % of all {what} and rates"), smaller, plan)
         }));
     }
     if request.sites.len() > 2 {
@@ -71,9 +135,11 @@ pub fn smaller<P>(
         sites.sort_by_key(|site| links(*site));
         let without = sites.into_iter().find_map(|site| {
             let rest = without_site(request, site);
-            let plan = fits(&rest)?;
+            let plan = tries.plan(&rest)?;
+            // Another site may be left out instead, so this one claims nothing of the others.
+            tries.unknown = false;
             let change = format!("without {} and its links", request.sites[site].name);
-            Some(SmallerRequest { change, request: rest, plan })
+            Some(tries.end(change, rest, plan))
         });
         found.extend(without);
     }
@@ -84,16 +150,16 @@ pub fn smaller<P>(
 fn smaller_at_sites<P>(
     request: &CoAllocation,
     kind: ResourceKind,
-    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+    tries: &mut Tries<'_, P>,
 ) -> Option<SmallerRequest<P>> {
     let most = request.sites.iter().map(|site| site.amount(kind).0).max().unwrap_or(0);
-    let (cap, capped, plan) = largest(most, fits, |cap| with_at_most(request, kind, cap))?;
+    let (cap, capped, plan) = largest(most, tries, |cap| with_at_most(request, kind, cap))?;
     let restore = |smaller: &mut CoAllocation, at: usize| {
         let (asked, now) = (request.sites[at].amount(kind), smaller.sites[at].amount(kind));
         smaller.sites[at].set_amount(kind, asked);
         now != asked
     };
-    let (smaller, plan) = restored(capped, plan, request.sites.len(), restore, fits);
+    let (smaller, plan) = restored(capped, plan, request.sites.len(), restore, tries);
     let less = (0..)
         .zip(&request.sites)
         .filter(|(at, site)| smaller.sites[*at].amount(kind) < site.amount(kind));
@@ -101,7 +167,7 @@ fn smaller_at_sites<P>(
         less.map(|(_, site)| (site.name.to_string(), site.amount(kind).0)).collect();
     let all = less.len() == request.sites.len();
     let change = change(&kind.show(Amount(cap)), "a site", all, &less, |n| n.to_string());
-    Some(SmallerRequest { change, request: smaller, plan })
+    Some(tries.end(change, smaller, plan))
 }
 
 /// Restores what the cap lowered without need: each amount that can be as requested beside the
@@ -111,12 +177,12 @@ fn restored<P>(
     mut plan: P,
     amounts: usize,
     restore: impl Fn(&mut CoAllocation, usize) -> bool,
-    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+    tries: &mut Tries<'_, P>,
 ) -> (CoAllocation, P) {
     for at in 0..amounts {
         let mut tried = smaller.clone();
         if restore(&mut tried, at)
-            && let Some(found) = fits(&tried)
+            && let Some(found) = tries.plan(&tried)
         {
             (smaller, plan) = (tried, found);
         }
@@ -144,14 +210,15 @@ fn change(
 /// fits.
 fn largest<P>(
     all: u64,
-    fits: &mut dyn FnMut(&CoAllocation) -> Option<P>,
+    tries: &mut Tries<'_, P>,
     capped: impl Fn(u64) -> CoAllocation,
 ) -> Option<(u64, CoAllocation, P)> {
+    tries.unknown = false;
     if all <= 1 {
         return None;
     }
     let least = capped(1);
-    let mut best = fits(&least).map(|plan| (1, least, plan))?;
+    let mut best = tries.plan(&least).map(|plan| (1, least, plan))?;
     let mut too_much = all;
     for _ in 0..limits::SMALLER_STEPS_MAX {
         let middle = best.0 + (too_much - best.0) / 2;
@@ -159,7 +226,7 @@ fn largest<P>(
             break;
         }
         let tried = capped(middle);
-        match fits(&tried) {
+        match tries.plan(&tried) {
             Some(plan) => best = (middle, tried, plan),
             None => too_much = middle,
         }

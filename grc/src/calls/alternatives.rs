@@ -18,7 +18,7 @@ use coalloc_net::convert::{
 };
 use coalloc_net::machine::Host;
 use coalloc_plan::nearest::NearestWindowSearch;
-use coalloc_plan::smaller::{SmallerRequest, smaller};
+use coalloc_plan::smaller::{SmallerRequest, Trial, smaller};
 use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan, explain};
 use coalloc_proto::v1;
 use tonic::Status;
@@ -96,6 +96,7 @@ impl AlternativeSearch<'_> {
         } else {
             found.complete = true;
         }
+        found.complete &= smaller.iter().all(|smaller| smaller.complete);
         found.smaller = smaller
             .into_iter()
             .map(|smaller| v1::SmallerRequest {
@@ -207,12 +208,15 @@ impl AlternativeSearch<'_> {
             let plan = |request: &CoAllocation, view: &FrameView| {
                 plan(&snapshot, options, planner.as_ref(), request, view, stop)
             };
-            let fits = |tried: &CoAllocation, view: &FrameView| match plan(tried, view) {
-                FrameOutcome::Fits(plan) => Some(*plan),
-                FrameOutcome::Not | FrameOutcome::Stopped => None,
+            // Not every solver proves what it refuses.
+            let proves = options.solver.is_complete();
+            let trial = |tried: &CoAllocation, view: &FrameView| match plan(tried, view) {
+                FrameOutcome::Fits(plan) => Trial::Fits(*plan),
+                FrameOutcome::Not if proves => Trial::Not,
+                FrameOutcome::Not | FrameOutcome::Stopped => Trial::Unknown,
             };
             let found = smaller(&request, &mut |tried| {
-                picture.views.iter().find_map(|view| fits(tried, view))
+                picture.views.iter().map(|view| trial(tried, view)).collect()
             });
             let ip = ip_options(options);
             // If a solver may miss plans, the closest plan that it finds does not tell what is missing.
@@ -220,8 +224,10 @@ impl AlternativeSearch<'_> {
             let frames = if told { &mut refused[..] } else { &mut [] };
             for (window, refusal) in frames {
                 if let Some(view) = picture.views.iter().find(|view| view.window == *window) {
-                    let mut plan =
-                        |wider: &FrameView| fits(&request, wider).map(|judged| judged.plan);
+                    let mut plan = |wider: &FrameView| match plan(&request, wider) {
+                        FrameOutcome::Fits(judged) => Some(judged.plan),
+                        FrameOutcome::Not | FrameOutcome::Stopped => None,
+                    };
                     let topology = &snapshot.topology;
                     let told = refusal.clone();
                     *refusal = explain::combination(topology, &request, view, &ip, told, &mut plan);

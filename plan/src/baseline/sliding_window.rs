@@ -35,7 +35,8 @@ impl FramePlanner for SlidingWindow {
 
     fn plan(&self, instance: &Instance<'_>, budget: &Budget<'_>) -> Outcome {
         let Instance { topology, request, view, .. } = instance;
-        let candidates = match admit::candidates(topology, request, view) {
+        // Without regard to the network.
+        let candidates = match admit::candidates_alone(topology, request, view) {
             Ok(candidates) => candidates,
             Err(refusal) => return Outcome::Refused(*refusal),
         };

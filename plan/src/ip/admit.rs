@@ -11,6 +11,7 @@ use coalloc_common::{
 };
 
 use super::IpOptions;
+use super::islands::{self, IslandShortage};
 use crate::Budget;
 
 /// No site has this vertex.
@@ -84,6 +85,32 @@ impl Candidates {
         order.into_iter().find(|site| !self.augment(*site, &mut holder, &mut vec![false; vertices]))
     }
 
+    /// Whether each of these sites can have a vertex of its own, of those that are `open`.
+    pub(crate) fn can_place(
+        &self,
+        sites: &[usize],
+        vertices: usize,
+        mut open: impl FnMut(u32) -> bool,
+    ) -> bool {
+        let mut place = |site: &usize| -> Vec<u32> {
+            self.of(*site).iter().copied().filter(|vertex| open(*vertex)).collect()
+        };
+        let lists: Vec<Vec<u32>> = sites.iter().map(&mut place).collect();
+        let some = Self::listed(lists.iter().map(Vec::as_slice));
+        some.unmatched(sites.len(), vertices).is_none()
+    }
+
+    /// Keeps the candidates (site and vertex) for which `keep` is true.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, u32) -> bool) {
+        let mut kept = Self { vertices: Vec::with_capacity(self.vertices.len()), starts: vec![0] };
+        for site in 0..self.starts.len() - 1 {
+            kept.vertices.extend(self.of(site).iter().copied().filter(|at| keep(site, *at)));
+            // No more than before.
+            kept.starts.push(kept.vertices.len() as u32);
+        }
+        *self = kept;
+    }
+
     /// A vertex of its own for each site, in the order of the request; `None` when that is
     /// impossible. A site takes the first free vertex among its candidates. When none is free, it
     /// takes one whose present site can move to another.
@@ -121,8 +148,17 @@ impl Candidates {
     }
 }
 
-/// Where each site could be placed, or why no placement exists.
+/// Where each site could be placed so that links can join it to others, or why no placement exists.
 pub(crate) fn candidates(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+) -> Result<Candidates, Box<Refusal>> {
+    on_islands(topology, request, view, candidates_alone(topology, request, view)?)
+}
+
+/// Where each site could be placed, whatever links join it to, or why no placement exists.
+pub(crate) fn candidates_alone(
     topology: &Topology,
     request: &CoAllocation,
     view: &FrameView,
@@ -154,6 +190,60 @@ pub(crate) fn candidates(
         }
         (None, None) => Ok(candidates),
     }
+}
+
+/// The candidates on islands with room for all sites that have to be on one island.
+fn on_islands(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+    mut candidates: Candidates,
+) -> Result<Candidates, Box<Refusal>> {
+    let Err(short) = islands::narrow(topology, request, view, &mut candidates) else {
+        return Ok(candidates);
+    };
+    let empty = FrameView::empty_federation(topology, view.window);
+    let mut all = Candidates::collect(topology, request, &empty);
+    let always = islands::narrow(topology, request, &empty, &mut all).err();
+    let (beyond, short) = (always.is_some(), always.unwrap_or(short));
+    Err(Box::new(island_refusal(request, view, &short, beyond)))
+}
+
+/// The refusal when sites have places, but no island has places for all that links join.
+pub(crate) fn no_island(
+    topology: &Topology,
+    request: &CoAllocation,
+    view: &FrameView,
+) -> Option<Refusal> {
+    let candidates = candidates_alone(topology, request, view).ok()?;
+    on_islands(topology, request, view, candidates).err().map(|refusal| *refusal)
+}
+
+/// The refusal when sites that links join are more than any island has places for. `beyond` means
+/// that they are even when nothing is booked.
+fn island_refusal(
+    request: &CoAllocation,
+    view: &FrameView,
+    short: &IslandShortage,
+    beyond: bool,
+) -> Refusal {
+    let IslandShortage { sites, rate, most } = short;
+    let names: Vec<&str> = sites.iter().map(|site| request.sites[*site].name.as_str()).collect();
+    let (free, when) = match beyond {
+        true => ("", " even when nothing is booked".to_owned()),
+        false => (" free", format!(" in {}", view.window)),
+    };
+    let detail = format!(
+        "links join {} to {} ({} sites), so they have to be placed where paths with {rate}{free} \
+         join them all, but the largest such part of the federation has {most} places for \
+         them{when}{}",
+        names[0],
+        names[names.len() - 1],
+        sites.len(),
+        if *most >= sites.len() { ", and not the right ones for each" } else { "" },
+    );
+    let reason = if beyond { Reason::BeyondCapacity } else { Reason::NoRoute };
+    Refusal { window: (!beyond).then_some(view.window), ..Refusal::new(reason, detail) }
 }
 
 /// The largest rate, with what is free when it is wanted. Among links with windows of their own, it is a rate that no

@@ -204,7 +204,8 @@ fn a_smaller_request_fits_and_is_the_largest_that_does() {
         if plan(&topology, &request, &view, options).is_ok() {
             continue;
         }
-        let found = smaller(&request, &mut |tried| plan(&topology, tried, &view, options).ok());
+        let found =
+            smaller(&request, &mut |tried| plan(&topology, tried, &view, options).ok().into());
         for one in found {
             assert_eq!(one.request.check(), Ok(()), "seed {seed}: {}", one.change);
             let instance = Instance::new(&topology, &one.request, &view);

@@ -129,11 +129,11 @@ fn less_storage_is_offered_where_that_would_do() {
     for seed in 0..600 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (topology, request, view) = with_storage(&mut rng);
-        let mut fits = |one: &CoAllocation| plan(&topology, one, &view, hops(3)).ok();
+        let fits = |one: &CoAllocation| plan(&topology, one, &view, hops(3)).ok();
         if fits(&request).is_some() {
             continue;
         }
-        for one in smaller(&request, &mut fits) {
+        for one in smaller(&request, &mut |one| fits(one).into()) {
             let less = |site: &usize| {
                 one.request.sites[*site].amount(STORAGE) < request.sites[*site].amount(STORAGE)
             };

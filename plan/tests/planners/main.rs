@@ -9,6 +9,7 @@ mod baseline;
 mod exact;
 mod explain;
 mod fixtures;
+mod islands;
 mod kinds;
 mod mip;
 mod multicost;

@@ -11,7 +11,7 @@ use coalloc_net::convert::{
 };
 use coalloc_plan::nearest::NearestWindowSearch;
 use coalloc_plan::objectives::Answer;
-use coalloc_plan::smaller::smaller;
+use coalloc_plan::smaller::{Trial, smaller};
 use coalloc_plan::{Budget, FramePlanner, Packing, RankedPlan};
 use coalloc_proto::v1;
 
@@ -46,7 +46,9 @@ impl Federation {
             if !beyond {
                 seeker.nearest(request, &mut found);
             }
-            found.smaller = seeker.smaller(wire, request, frames);
+            let (smaller, complete) = seeker.smaller(wire, request, frames);
+            found.smaller = smaller;
+            found.complete &= complete;
             drop(done);
             found
         })
@@ -100,26 +102,36 @@ impl Seeker<'_> {
         }
     }
 
+    /// Smaller requests that fit, and whether it is proven of each that no larger one does.
     fn smaller(
         &self,
         wire: &v1::CoAllocationRequest,
         request: &CoAllocation,
         frames: &[Window],
-    ) -> Vec<v1::SmallerRequest> {
+    ) -> (Vec<v1::SmallerRequest>, bool) {
         let views: Vec<FrameView> =
             frames.iter().map(|frame| self.federation.view_for(request, *frame)).collect();
-        let mut fits = |tried: &CoAllocation| -> Option<RankedPlan> {
-            views.iter().find_map(|view| self.plan(tried, view).ok())
+        // Not every solver proves what it refuses.
+        let proves = self.options.solver.is_complete();
+        let trial = |tried: &CoAllocation, view: &FrameView| match self.plan(tried, view) {
+            Ok(plan) => Trial::Fits(plan),
+            Err(refusal) if proves && refusal.reason != Reason::BudgetExhausted => Trial::Not,
+            Err(_) => Trial::Unknown,
         };
-        let found = smaller(request, &mut fits).into_iter();
+        let found = smaller(request, &mut |tried| {
+            views.iter().map(|view| trial(tried, view)).collect::<Trial<RankedPlan>>()
+        });
+        let complete = found.iter().all(|smaller| smaller.complete);
         let topology = &self.federation.topology;
-        found
+        let found = found
+            .into_iter()
             .map(|smaller| v1::SmallerRequest {
                 change: smaller.change,
                 plan: Some(plan_to_wire(topology, &smaller.request, &smaller.plan)),
                 request: Some(smaller_to_wire(wire, &smaller.request)),
             })
-            .collect()
+            .collect();
+        (found, complete)
     }
 
     fn plan(&self, request: &CoAllocation, view: &FrameView) -> Answer {
