@@ -49,7 +49,8 @@ use coalloc_common::{
 /// itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget<'a> {
-    /// How many search nodes our own planners may open.
+    /// How many search nodes our own planners may open. Where `exact` asks `backtrack` for a plan, the
+    /// nodes of `backtrack` are small, and count as a sixteenth each.
     pub nodes: u64,
     /// How long an outside solver may run. It reads its own clock.
     pub solver_time: Span,

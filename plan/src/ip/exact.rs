@@ -9,30 +9,34 @@
 //! next, and which symmetric plans need no search. In long searches, [`chains`] adds tables of
 //! cheapest completions, for requests whose remaining links form a forest.
 //!
+//! A search that takes long goes on in [`rounds`]: it takes the first plan that a baseline finds,
+//! looks for plans with shorter routes before longer ones, and puts off what is hard. Where links
+//! compete for what is free, [`prices`] bound all of them together.
+//!
 //! Deterministic: equal values are ordered by index, so the same input gives the same plan. One
 //! node of the budget is one vertex tried for one site, or one link routed around one resource.
 //!
-//! Left out: cuts and linear relaxations. The bounds above solve federations of the paper's size in
-//! microseconds. A MIP library may be faster for a request whose links all compete with each other.
+//! Left out: relaxations of placements. Sites spread over the federation in fractions need no links
+//! at all, so their bound would say nothing.
 
 mod assign;
 mod chains;
+mod fan;
 pub(crate) mod kernel;
 mod meter;
 mod network;
 mod order;
 mod paths;
+mod prices;
+mod rounds;
 mod routing;
 mod search;
 pub mod shared;
 
 use coalloc_common::{SiteDemand, VertexIndex};
 
-use self::meter::Meter;
-use self::network::Network;
-use self::routing::RoutingInput;
-use self::search::exclusive::Exclusive;
-use self::search::{Demand, Search};
+use self::rounds::{KnownPlan, Rounds};
+use self::search::Demand;
 use super::{IpOptions, admit, verify};
 use crate::{Budget, FramePlanner, Instance, Outcome, Plan};
 
@@ -45,10 +49,20 @@ pub struct Exact {
     /// end before that. Tests set 0.
     #[doc(hidden)]
     pub tables_after: u64,
+    /// How many nodes a search for routes takes before prices take over.
+    #[doc(hidden)]
+    pub prices_after: u32,
+    /// How many nodes the first round takes. Most searches need no other.
+    #[doc(hidden)]
+    pub rounds_after: u64,
 }
 
 /// A table costs as much as a few hundred nodes; most searches of the paper's size end earlier.
 const TABLES_AFTER: u64 = 200;
+/// Most searches for routes end earlier.
+const PRICES_AFTER: u32 = 24;
+/// Most searches of the paper's size, and of some ten times that size, end earlier.
+const ROUNDS_AFTER: u64 = 1_000;
 
 impl Default for Exact {
     fn default() -> Self {
@@ -69,7 +83,12 @@ impl Exact {
     /// The solver with these options.
     #[must_use]
     pub const fn new(options: IpOptions) -> Self {
-        Self { options, tables_after: TABLES_AFTER }
+        Self {
+            options,
+            tables_after: TABLES_AFTER,
+            prices_after: PRICES_AFTER,
+            rounds_after: ROUNDS_AFTER,
+        }
     }
 
     /// Plans one frame. Calls `watch` for every plan that is better than all before, as soon as it
@@ -86,22 +105,21 @@ impl Exact {
             Ok(candidates) => candidates,
             Err(refusal) => return SearchAnswer { outcome: Outcome::Refused(*refusal), nodes: 0 },
         };
-        let network = Network::of_instance(instance, self.options.route_edges());
         let (links, classes) = network::links_of(request, |rate| costs.rate_units(rate));
         let same = |site: &SiteDemand| request.sites.iter().position(|one| one.wants_as(site));
         let wants: Vec<usize> = request.sites.iter().filter_map(same).collect();
-        let ground = RoutingInput { network: &network, classes: &classes, links: &links };
         let demand = Demand {
             candidates: &candidates,
             wants: &wants,
             tables_after: self.tables_after,
+            fan_out: false,
             value: &|site, vertex| costs.site(site, VertexIndex(vertex)),
         };
-        let meter = Meter::new(budget.nodes, budget.stop);
-        let occupancy = Exclusive::new(topology.vertices().len());
-        let found = Search::new(ground, &demand, occupancy, meter, watch).run();
+        let rounds =
+            Rounds { instance, exact: *self, demand: &demand, links: &links, classes: &classes };
+        let found = rounds.run(budget, watch);
         let nodes = found.nodes;
-        let Some((placed, paths, cost)) = found.plan else {
+        let Some(KnownPlan { placements, routes, cost }) = found.plan else {
             let refusal = match found.lower_bound {
                 u64::MAX => admit::no_route(topology, request, view, &self.options),
                 _ => admit::exhausted(view, budget, "the search used up its budget"),
@@ -110,8 +128,8 @@ impl Exact {
         };
         let plan = Plan {
             window: view.window,
-            placements: placed.into_iter().map(VertexIndex).collect(),
-            routes: paths.iter().map(network::Path::route).collect(),
+            placements,
+            routes,
             cost,
             lower_bound: found.lower_bound,
             solver: "exact",

@@ -113,6 +113,41 @@ fn symmetric_requests_cost_what_the_enumeration_costs_with_tables_and_without() 
     assert!((20..=80).contains(&(100 * feasible / INSTANCES)));
 }
 
+/// Prices, fans, rounds and what is put off are for long searches. Here they are used from the first
+/// node on.
+#[test]
+fn what_long_searches_use_costs_what_the_enumeration_costs() {
+    let worlds = [fixtures::tiny, fixtures::crowded, fixtures::staged, fixtures::alike];
+    let mut counts = [[0u32; 2]; 4];
+    for seed in 0..4_000 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let world = (seed % 4) as usize;
+        let (topology, request, view) = worlds[world](&mut rng);
+        let options = hops(if world == 3 { 2 } else { rng.random_range(2..=4) });
+        let instance = Instance::new(&topology, &request, &view);
+        let brute = Brute { options }.plan(&instance, &AMPLE);
+        let long = Exact { prices_after: 0, rounds_after: 1, ..Exact::new(options) };
+        match (brute, long.plan(&instance, &AMPLE)) {
+            (Outcome::Planned(brute), Outcome::Planned(exact)) => {
+                assert_eq!(verify(&instance, &options, &exact), Ok(()), "seed {seed}");
+                assert_eq!(
+                    (exact.cost, exact.lower_bound),
+                    (brute.cost, brute.cost),
+                    "seed {seed}"
+                );
+                counts[world][0] += 1;
+            }
+            (Outcome::Refused(_), Outcome::Refused(refusal)) => {
+                assert_ne!(refusal.reason, Reason::BudgetExhausted, "seed {seed}");
+                counts[world][1] += 1;
+            }
+            (brute, exact) => panic!("seed {seed}: brute {brute:?}, exact {exact:?}"),
+        }
+    }
+    println!("planned and refused, by world: {counts:?}");
+    assert!(counts.iter().all(|count| count[0] > 50 && count[1] > 50), "{counts:?}");
+}
+
 /// The capacity widened so that whatever carried some of the links carries all of them.
 fn widened(free: BitsPerSecond) -> BitsPerSecond {
     BitsPerSecond(free.0 * 20)

@@ -272,7 +272,9 @@ fn what_only_together_does_not_fit_fits_once_the_named_paths_have_what_is_reques
             continue;
         }
         together += 1;
-        assert!(refusal.detail.contains("together"), "seed {seed}: {refusal}");
+        // Only islands that are too small are another reason.
+        let island = refusal.detail.contains("places for them");
+        assert!(island || refusal.detail.contains("together"), "seed {seed}: {refusal}");
         let mut fits = |view: &FrameView| plan(&topology, &request, view, options).ok();
         let refusal = combination(&topology, &request, &view, &options, refusal, &mut fits);
         let Some(found) = refusal.bottleneck else { continue };

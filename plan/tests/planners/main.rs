@@ -12,6 +12,7 @@ mod fixtures;
 mod islands;
 mod kinds;
 mod mip;
+mod monotone;
 mod multicost;
 mod multicost_federation;
 mod multicost_output;

@@ -204,7 +204,9 @@ fn planners_keep_to_the_windows_of_parts_as_the_enumeration_does() {
                 assert_eq!(proof, Ok(()), "seed {seed}: {said:?}");
                 explained += 1;
                 let told = explain(topology, request, view, &options, refusal);
-                assert!(told.bottleneck.is_some(), "seed {seed}: {told:?}");
+                // What islands that are too small refuse for good, no booking is to blame for.
+                let island = told.detail.contains("places for them even when nothing is booked");
+                assert!(island || told.bottleneck.is_some(), "seed {seed}: {told:?}");
                 let within = |window: Window| {
                     view.window.start() <= window.start() && window.end() <= view.window.end()
                 };

@@ -21,7 +21,7 @@ impl<'a> Meter<'a> {
 
     /// Counts the nodes that were opened in a part.
     pub(super) fn spend(&mut self, nodes: u64) {
-        self.left -= nodes;
+        self.left = self.left.saturating_sub(nodes);
         self.opened += nodes;
     }
 
@@ -33,6 +33,11 @@ impl<'a> Meter<'a> {
     /// Whether the budget has ended.
     pub(super) const fn ended(&self) -> bool {
         self.left == 0
+    }
+
+    /// Whether the budget has ended, or the caller has stopped the search meanwhile.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0 || self.stop.load(Ordering::Relaxed)
     }
 
     /// Opens one node. False when the budget has ended.

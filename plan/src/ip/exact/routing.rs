@@ -8,22 +8,31 @@
 //! resource, and the others cannot use it. No routes are enumerated. Each branch fixes one pair
 //! (link, resource) for good, so the search ends.
 //!
+//! That bound sees one conflict at a time. Where it does not decide soon, [`Prices`] take over: each
+//! node then has the bound of the linear relaxation of all that is left to route, and the routes at
+//! these prices often fit together. A search may also put off a combination that takes too long
+//! ([`Routing::effort`]), and come back to it when it has tried others.
+//!
 //! Loads are counted in each period ([`Network::periods`]). A resource is overloaded if it is in
 //! some period, by the links that are wanted in that period.
 
 use super::meter::Meter;
 use super::network::{Class, Link, Network, Path};
 use super::paths::{Row, Rows};
+use super::prices::{PricedCase, Prices};
 
-const LEAVES: u8 = 1;
-const STAYS: u8 = 2;
+pub(super) const LEAVES: u8 = 1;
+pub(super) const STAYS: u8 = 2;
+/// Evaluations of the prices at the root and at each node below.
+const ROOT_EVALUATIONS: usize = 60;
+const NODE_EVALUATIONS: usize = 6;
 
 /// A decision of the search: this link leaves this resource, or stays on it.
 #[derive(Clone, Copy)]
-struct Rule {
-    link: usize,
-    resource: u32,
-    mark: u8,
+pub(super) struct Rule {
+    pub(super) link: usize,
+    pub(super) resource: u32,
+    pub(super) mark: u8,
 }
 
 /// A link that has to be routed between two vertices.
@@ -43,8 +52,13 @@ pub(super) struct UnroutedLink {
 pub(super) enum AddOutcome {
     /// All links are routed at the least possible cost; this is the sum.
     Routed(u64),
+    /// All links are routed at this cost. The search was put off before it knew whether there are
+    /// cheaper routes; none cost less than `least`.
+    Fits { total: u64, least: u64 },
     /// There are no routes that fit together and cost less than the limit.
     Hopeless,
+    /// The search took too long, see [`Routing::effort`]. No routes cost less than `least`.
+    PutOff { least: u64 },
     /// The budget ended.
     Stopped,
 }
@@ -64,6 +78,26 @@ pub(super) struct Routing {
     kept: Vec<u64>,
     scratch: Row,
     shortages: Shortages,
+    prices: Prices,
+    /// How many nodes a search for routes may take once prices have taken over.
+    pub(super) effort: u64,
+    /// How many nodes a search for routes takes before prices take over.
+    pub(super) prices_after: u32,
+    stage: Stage,
+    /// No routes cost less, by the prices at the root of the search for them.
+    least: u64,
+}
+
+/// How far a search for routes has got.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Without prices, for so many more nodes.
+    Rough(u32),
+    /// It needs prices.
+    Ended,
+    /// With prices, until so many nodes are opened in all.
+    Priced(u64),
+    PutOff,
 }
 
 /// The resources whose shortages a search for routes has met.
@@ -124,6 +158,11 @@ impl Routing {
             kept: Vec::new(),
             scratch: Row::default(),
             shortages: Shortages::default(),
+            prices: Prices::default(),
+            effort: u64::MAX,
+            prices_after: u32::MAX,
+            stage: Stage::Rough(0),
+            least: 0,
         }
     }
 
@@ -232,19 +271,92 @@ impl Routing {
         }
         self.best_total = limit;
         self.best.clear();
-        let finished = self.branch(ground, meter);
-        if !finished {
+        self.stage = Stage::Rough(self.prices_after);
+        let mut finished = self.branch(ground, meter);
+        if !finished && self.stage == Stage::Ended {
+            finished = self.branch_with_prices(ground, meter);
+        }
+        if !finished && self.stage != Stage::PutOff {
             return AddOutcome::Stopped;
         }
         if self.best.is_empty() {
-            return AddOutcome::Hopeless;
+            return match finished {
+                true => AddOutcome::Hopeless,
+                false => AddOutcome::PutOff { least: self.least },
+            };
         }
         for index in 0..self.errands.len() {
             let path = self.best[index];
             self.replace(ground, self.errands[index].link, path);
         }
         self.total = self.best_total;
-        AddOutcome::Routed(self.total)
+        match finished {
+            true => AddOutcome::Routed(self.total),
+            false => AddOutcome::Fits { total: self.total, least: self.least },
+        }
+    }
+
+    /// The search for routes from its root again, now with prices. False when it did not end.
+    fn branch_with_prices(&mut self, ground: RoutingInput<'_>, meter: &mut Meter<'_>) -> bool {
+        self.best_total = self.best_total.min(dearest(ground).saturating_add(1));
+        self.prices.begin(ground, self.best_total);
+        self.stage = Stage::Priced(meter.opened().saturating_add(self.effort));
+        if !self.raise(ground, ROOT_EVALUATIONS, meter) {
+            return true;
+        }
+        self.least = self.prices.least();
+        let Self { prices, errands, rules, kept, .. } = self;
+        let filled = prices.fill(&PricedCase { ground, errands, rules, kept });
+        if let Some(paths) = filled {
+            self.offer(ground, &paths);
+        }
+        self.branch(ground, meter)
+    }
+
+    /// Raises the bound of the prices at this node. False when nothing below it costs less than the
+    /// best routes so far.
+    fn raise(&mut self, ground: RoutingInput<'_>, most: usize, meter: &mut Meter<'_>) -> bool {
+        let mut prices = std::mem::take(&mut self.prices);
+        let mut fitting: Vec<Vec<Path>> = Vec::new();
+        let Self { errands, rules, kept, best_total, .. } = self;
+        let case = PricedCase { ground, errands, rules, kept };
+        let open = prices
+            .raise(&case, most, *best_total, meter, &mut |paths| fitting.push(paths.to_vec()));
+        self.prices = prices;
+        for paths in fitting {
+            self.offer(ground, &paths);
+        }
+        open
+    }
+
+    /// Takes routes that fit together, by link, if they are the cheapest so far.
+    fn offer(&mut self, ground: RoutingInput<'_>, paths: &[Path]) {
+        let timed = |errand: &UnroutedLink| {
+            ground.classes[ground.links[errand.link].class].latency_max.is_some()
+        };
+        let total: u64 = self.errands.iter().map(|errand| paths[errand.link].cost).sum();
+        // Prices know nothing of latencies.
+        if total < self.best_total && !self.errands.iter().any(timed) {
+            self.best_total = total;
+            self.best.clear();
+            self.best.extend(self.errands.iter().map(|errand| paths[errand.link]));
+        }
+    }
+
+    /// Opens one node. False when the budget or the stage of this search has ended.
+    fn tick(&mut self, ground: RoutingInput<'_>, meter: &mut Meter<'_>) -> bool {
+        if !meter.tick() {
+            return false;
+        }
+        match self.stage {
+            // Where shortages are recorded, prices would not say which they have used.
+            Stage::Rough(_) if !ground.network.most.is_empty() => {}
+            Stage::Rough(0) => self.stage = Stage::Ended,
+            Stage::Rough(left) => self.stage = Stage::Rough(left - 1),
+            Stage::Priced(until) if meter.opened() >= until => self.stage = Stage::PutOff,
+            Stage::Priced(_) | Stage::Ended | Stage::PutOff => {}
+        }
+        !matches!(self.stage, Stage::Ended | Stage::PutOff)
     }
 
     /// One node: the links are on their cheapest routes under the rules. False when the budget
@@ -259,6 +371,9 @@ impl Routing {
             self.best.extend(self.errands.iter().map(|errand| self.paths[errand.link]));
             return true;
         };
+        if matches!(self.stage, Stage::Priced(_)) && !self.raise(ground, NODE_EVALUATIONS, meter) {
+            return true;
+        }
         let (network, periods) = (ground.network, ground.network.periods);
         let (resource, period) = ((over / periods) as u32, over % periods);
         self.shortages.meet(&network.most, resource, self.load[over]);
@@ -274,7 +389,7 @@ impl Routing {
             {
                 continue;
             }
-            if !meter.tick() {
+            if !self.tick(ground, meter) {
                 finished = false;
                 break;
             }
@@ -421,4 +536,17 @@ impl Routing {
             }
         }
     }
+}
+
+/// More than all links together can cost: each by its dearest route.
+fn dearest(ground: RoutingInput<'_>) -> u64 {
+    let RoutingInput { network, classes, links } = ground;
+    let cost = |link: &Link| {
+        let class = classes[link.class];
+        let layer = network.layer(class);
+        let steps = (0..layer.vertices() as u32).flat_map(|vertex| layer.steps(vertex));
+        let unit = steps.map(|step| step.unit).max().unwrap_or(0);
+        unit.saturating_mul(class.units).saturating_mul(network.edges_max as u64)
+    };
+    links.iter().map(cost).fold(0, u64::saturating_add)
 }

@@ -139,6 +139,8 @@ pub(super) struct Search<'a, O> {
     best: u64,
     best_placed: Vec<u32>,
     best_paths: Vec<Path>,
+    /// Whether a plan was recorded.
+    found: bool,
     /// The least bound of what was left unsearched.
     unsearched: u64,
 }
@@ -150,9 +152,10 @@ pub(super) type Watch<'a> = dyn FnMut(u64, u64) + 'a;
 /// The result of a search.
 pub(super) struct SearchResult {
     /// The vertex of each site, the route of each link, and the cost; `None` when no plan was
-    /// found.
+    /// found, or none that costs less than the one that was known before.
     pub(super) plan: Option<(Vec<u32>, Vec<Path>, u64)>,
-    /// No plan costs less. `u64::MAX` when it is proven that there is no plan.
+    /// No plan costs less. `u64::MAX` when it is proven that there is no plan; what was known before
+    /// when none is cheaper.
     pub(super) lower_bound: u64,
     /// The number of nodes opened.
     pub(super) nodes: u64,
@@ -165,6 +168,8 @@ pub(super) struct Demand<'a> {
     pub(super) wants: &'a [usize],
     /// How many nodes are opened before the tables of cheapest completions are made.
     pub(super) tables_after: u64,
+    /// Whether bounds see how the links of a site compete around it, which takes some milliseconds.
+    pub(super) fan_out: bool,
     /// The cost of site `.0` at vertex `.1`.
     pub(super) value: &'a dyn Fn(usize, u32) -> u64,
 }
@@ -210,6 +215,7 @@ impl<'a, O: Occupancy> Search<'a, O> {
             best: u64::MAX,
             best_placed: Vec::new(),
             best_paths: Vec::new(),
+            found: false,
             unsearched: u64::MAX,
         };
         O::prepare(&mut search, demand);
@@ -236,6 +242,15 @@ impl<'a, O: Occupancy> Search<'a, O> {
         place
     }
 
+    /// Looks only for plans that cost less than one that is known, and puts off routes that take
+    /// more nodes than `effort`. Prices take over a search for routes after so many nodes.
+    pub(super) fn with(mut self, known: u64, effort: u64, prices_after: u32) -> Self {
+        self.best = known;
+        self.routing.effort = effort;
+        self.routing.prices_after = prices_after;
+        self
+    }
+
     /// Runs until the search is complete or the budget has ended.
     pub(super) fn run(&mut self) -> SearchResult {
         if let Some(bound) = O::bound_rest(self, 0) {
@@ -243,7 +258,7 @@ impl<'a, O: Occupancy> Search<'a, O> {
         }
         let (placed, paths) =
             (std::mem::take(&mut self.best_placed), std::mem::take(&mut self.best_paths));
-        let plan = (self.best < u64::MAX).then_some((placed, paths, self.best));
+        let plan = self.found.then_some((placed, paths, self.best));
         SearchResult {
             plan,
             lower_bound: self.best.min(self.unsearched),
@@ -440,7 +455,15 @@ impl<'a, O: Occupancy> Search<'a, O> {
                 self.unsearched = self.unsearched.min(floor);
                 false
             }
-            AddOutcome::Routed(total) => {
+            AddOutcome::PutOff { least } => {
+                self.put_off(floor, spent + others, least);
+                true
+            }
+            AddOutcome::Routed(total) | AddOutcome::Fits { total, .. } => {
+                if let AddOutcome::Fits { least, .. } = added {
+                    // What is found below is a plan, but what is not found may be one, too.
+                    self.put_off(floor, spent + others, least);
+                }
                 self.join(place, vertex, true);
                 let below = self.go_on(place, spent, total, floor);
                 self.join(place, vertex, false);
@@ -450,6 +473,12 @@ impl<'a, O: Occupancy> Search<'a, O> {
         self.routing.undo(ground, undo);
         self.occupancy.release(site, vertex);
         finished
+    }
+
+    /// Notes that what is below a node was not searched whole. No plan there costs less than `floor`,
+    /// nor than the routes, which cost at least `least`, and `rest` together.
+    fn put_off(&mut self, floor: u64, rest: u64, least: u64) {
+        self.unsearched = self.unsearched.min(floor.max(rest.saturating_add(least)));
     }
 
     /// Collects the links whose second end has just been placed at this place in the order.
@@ -495,6 +524,7 @@ impl<'a, O: Occupancy> Search<'a, O> {
         if !O::accepts(self) {
             return;
         }
+        self.found = true;
         // Nothing costs less than 0, so nothing more is searched.
         self.best = if O::FIRST_IS_BEST { 0 } else { cost };
         (self.watch)(cost, self.meter.opened());

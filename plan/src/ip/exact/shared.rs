@@ -287,7 +287,11 @@ fn route_all(ground: RoutingInput<'_>, placed: &[u32], meter: &mut Meter<'_>) ->
         AddOutcome::Routed(_) => {
             Some((0..ground.links.len()).map(|link| *routing.path(link)).collect())
         }
-        AddOutcome::Hopeless | AddOutcome::Stopped => None,
+        // Nothing is put off here.
+        AddOutcome::Fits { .. }
+        | AddOutcome::Hopeless
+        | AddOutcome::PutOff { .. }
+        | AddOutcome::Stopped => None,
     }
 }
 
@@ -445,8 +449,13 @@ impl Solver<'_, '_> {
         let mut accept = |placed: &[u32]| purpose == Purpose::Any || offers.take(placed);
         let manner = Manner { order, twins, accept: &mut accept };
         let sums = Sums::new(amounts, bounds, notes, manner);
-        let demand =
-            Demand { candidates: &candidates, wants, tables_after: u64::MAX, value: &|_, _| 0 };
+        let demand = Demand {
+            candidates: &candidates,
+            wants,
+            tables_after: u64::MAX,
+            fan_out: false,
+            value: &|_, _| 0,
+        };
         let mut watch = |_, _| {};
         let part = meter.part(nodes);
         let found = Search::new(*ground, &demand, sums, part, &mut watch).run();

@@ -319,7 +319,7 @@ class Alternatives(Value):
     """
     complete: bool = False
     """False: the search ended before the horizon, because its time or its rounds were used up. A
-    later start may fit.
+    later start may fit, or more than an entry of smaller has; the entry says so.
     """
     starts_tried: int = 0
     """The number of starts that were tried."""

@@ -3,6 +3,7 @@
 
 use super::super::assign::Assignment;
 use super::super::chains::Chains;
+use super::super::fan::Fan;
 use super::super::network::{Link, Network};
 use super::super::order;
 use super::super::paths::nearest;
@@ -27,6 +28,9 @@ impl Occupancy for Exclusive {
         search.open_candidates(demand);
         search.set_order(demand);
         search.look_ahead();
+        if demand.fan_out {
+            search.fan_out();
+        }
         search.set_rank();
     }
 
@@ -120,6 +124,37 @@ impl Search<'_, Exclusive> {
                             self.ahead[at] += cost;
                         }
                     }
+                }
+            }
+        }
+    }
+
+    /// Raises the same bounds by what the links to later neighbours need together, in small
+    /// federations. Closes the vertices that they cannot all leave.
+    fn fan_out(&mut self) {
+        let mut marked = vec![false; self.network.vertices()];
+        for vertex in &self.vertices {
+            marked[*vertex as usize] = true;
+        }
+        for place in 0..self.order.len() {
+            let site = self.order[place];
+            let later = self.later[place].iter().map(|(link, _)| self.links[*link]);
+            let links = later.clone().count();
+            let rate = later.clone().map(|link| link.rate).min().unwrap_or(0);
+            let units = later.map(|link| self.classes[link.class].units).min().unwrap_or(0);
+            let fan = (links > 1).then(|| Fan::new(self.network, rate, units, links)).flatten();
+            let Some(mut fan) = fan else { continue };
+            for at in self.starts[site]..self.starts[site + 1] {
+                if self.closed[at] > 0 {
+                    continue;
+                }
+                match fan.least(self.vertices[at], links, &marked) {
+                    Some(cost) => {
+                        let more = cost.saturating_sub(self.ahead[at]);
+                        self.score[at] += more;
+                        self.ahead[at] += more;
+                    }
+                    None => self.closed[at] += 1,
                 }
             }
         }
