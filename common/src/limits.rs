@@ -859,8 +859,9 @@ pub const WEB_HEAD_PATIENCE: Span = Span::from_secs(15);
 pub const WEB_BODY_PATIENCE: Span = Span::from_secs(30);
 /// How many times as long as a message its JSON may be: a number of one byte with its name in quotes.
 pub const WEB_JSON_FACTOR: usize = 4;
-/// Most bytes of a form of a page. The largest thing in one is a token, which has to fit a cookie.
-pub const WEB_FORM_MAX_BYTES: usize = 8 << 10;
+/// Most bytes of a form of a page. The largest thing in one is a request: 32 sites and 128 links with names of 128 characters
+/// are 45 KB.
+pub const WEB_FORM_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of a token in a cookie: browsers keep 4,096 bytes of a cookie with its name.
 pub const WEB_TOKEN_MAX_BYTES: usize = 4_000;
 /// Reservations on one page of a list; the page links the next ones.

@@ -2,6 +2,8 @@
 //!
 //! * [`server`] and [`client`]: transport with every limit set (tonic by default sets none), health and
 //!   reflection.
+//! * [`comparison`]: what differs between several plans.
+//! * [`written`]: amounts and times as people write them, in flags and in forms of the page.
 //! * [`convert`]: wire messages to the vocabulary of `common` and back, with the range checks.
 //! * [`resource_manager`]: what all servers of the ResourceManager service share.
 //! * [`status`]: errors to gRPC status with `google.rpc` details, and what a failed call means.
@@ -26,6 +28,7 @@ mod allocator;
 pub mod authorization;
 pub mod client;
 pub mod clock;
+pub mod comparison;
 pub mod convert;
 pub mod daemon;
 pub mod disk_space;
@@ -49,6 +52,7 @@ pub mod traces;
 pub mod turn;
 pub mod waiters;
 pub mod watch;
+pub mod written;
 
 // Planted bugs are for the simulator's tests only. When they are compiled in, `is` is not constant, and no
 // daemon builds.

@@ -14,4 +14,5 @@ pub mod span;
 pub use amount::{rate, storage_bytes};
 pub use field::RateField;
 pub use instant::Instant;
+pub use jiff::SignedDuration;
 pub use span::span;

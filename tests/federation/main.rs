@@ -55,5 +55,6 @@ mod trees;
 mod watch;
 mod web;
 mod web_pages;
+mod web_request;
 mod workflows;
 mod workflows_simulated;

@@ -9,7 +9,13 @@ use coalloc_proto::v1;
 use crate::harness::{Federation, Setup, free_port, pair};
 
 /// A request of one connection to this host, and the whole answer to it.
-async fn send_as(host: &str, port: u16, head: &str, headers: &str, body: &str) -> String {
+pub(crate) async fn send_as(
+    host: &str,
+    port: u16,
+    head: &str,
+    headers: &str,
+    body: &str,
+) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -21,20 +27,20 @@ async fn send_as(host: &str, port: u16, head: &str, headers: &str, body: &str) -
     answer
 }
 
-async fn ask(port: u16, head: &str, headers: &str, body: &str) -> String {
+pub(crate) async fn ask(port: u16, head: &str, headers: &str, body: &str) -> String {
     send_as(&format!("127.0.0.1:{port}"), port, head, headers, body).await
 }
 
-async fn page(port: u16, path: &str) -> String {
+pub(crate) async fn page(port: u16, path: &str) -> String {
     ask(port, &format!("GET {path}"), "", "").await
 }
 
-fn status(answer: &str) -> &str {
+pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap()
 }
 
 /// A federation whose coordinator has a web listener at this port.
-async fn with_pages() -> (Federation, u16) {
+pub(crate) async fn with_pages() -> (Federation, u16) {
     let mut federation = Federation::prepare();
     federation.configure(&Setup::default());
     let port = free_port();

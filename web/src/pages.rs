@@ -1,4 +1,4 @@
-//! The coordinator's page: what there is and what is booked, for people with a browser.
+//! The coordinator's page: what there is and what is booked, and requests for more, for people with a browser.
 //!
 //! * `visitor`: who reads, by the certificate of the connection or by a token in a cookie; signing in and out.
 //! * `form`: forms, and how a form of another site is told from one of ours.
@@ -6,6 +6,8 @@
 //! * `calls`: the coordinator's own methods, called with the visitor's rights.
 //! * `list`, `reservation`, `timeline`, `map`, `health`: a page each. Each one reads messages, and a plain function makes markup
 //!   of them.
+//! * `request`: a form for a co-allocation, and what is reserved by it. `plans`: plans side by side, and what there is instead of
+//!   one.
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing.
 //! * `live`: events, at which a page reads itself again.
 //! * `words`: values as people read them.
@@ -13,7 +15,7 @@
 //! Every text is escaped by `maud`, in attributes and drawings, too. The script and the style are files of their own, so the
 //! policy of each page allows no others. Without the script a page is as it was when it was read.
 //!
-//! Left out: requests and plans, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
+//! Left out: tasks, series, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
 //! Forgery Prevention" and "Content Security Policy".
 
 mod calls;
@@ -25,6 +27,8 @@ mod inventory;
 mod list;
 mod live;
 mod map;
+mod plans;
+mod request;
 mod reservation;
 mod timeline;
 mod visitor;
@@ -50,6 +54,8 @@ pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
         .route("/reservations", get(list::show))
         .route("/reservations/{*id}", get(reservation::show))
         .route("/release/{*id}", get(reservation::ask).post(reservation::release))
+        .route("/request", get(request::show).post(request::submit))
+        .route("/reserve", post(request::reserve))
         .route("/health", get(health::show))
         .route("/live", get(live::events))
         .route("/sign-in", get(visitor::ask).post(visitor::sign_in))

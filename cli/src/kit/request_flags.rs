@@ -10,14 +10,12 @@ use std::str::FromStr;
 use clap::Args;
 use coalloc_common::ResourceKind;
 use coalloc_net::convert::span_to_wire;
-use coalloc_proto::{notation, v1};
+use coalloc_net::written::{kind_and_amount, span};
+use coalloc_proto::v1;
 
 use crate::kit::exit::Failure;
 use crate::kit::text;
-use crate::kit::when::{Length, Rate, span};
-
-/// Bytes of the unit of storage, GB.
-const GB: u64 = 1_000_000_000;
+use crate::kit::when::{Length, Rate};
 
 /// The parts of a request, by flags.
 #[derive(Debug, Clone, Default, Args)]
@@ -86,20 +84,6 @@ impl FromStr for SiteFlag {
         }
         Ok(Self { name: name.to_owned(), cpus, others, place, written: text.to_owned() })
     }
-}
-
-fn kind_and_amount(text: &str) -> Result<(ResourceKind, u64), String> {
-    let kinds: Vec<&str> = ResourceKind::others().map(ResourceKind::word).collect();
-    let allowed = format!("allowed: KIND=AMOUNT, where the kind is {}", kinds.join(" or "));
-    let (word, amount) = text.split_once('=').ok_or_else(|| allowed.clone())?;
-    let kind = ResourceKind::parse_other("kind", word.trim());
-    let kind = kind.map_err(|error| format!("`{word}`: allowed: {}", error.allowed))?;
-    let amount = match kind {
-        // Storage is reserved in whole GB.
-        ResourceKind::Storage => notation::storage_bytes(amount)?.div_ceil(GB),
-        ResourceKind::Cpus | ResourceKind::Bandwidth => return Err(allowed),
-    };
-    Ok((kind, amount))
 }
 
 impl SiteFlag {

@@ -6,9 +6,11 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 
 use coalloc_common::{Span, Time};
+use coalloc_net::written;
+pub use coalloc_net::written::{RATE_MEANT_MIN, next_full, span};
 use coalloc_proto::notation::{self, Instant};
+use jiff::Timestamp;
 pub use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 
 use crate::kit::text;
 
@@ -55,7 +57,7 @@ impl InstantArg {
     pub fn read(text: &str, now: Time, zone: &TimeZone) -> Result<Self, String> {
         let instant = Instant::read(text)?;
         if let Instant::FromNow(length) = instant {
-            return Ok(Self::FromNow(span_of(length)?));
+            return Ok(Self::FromNow(written::span_of(length)?));
         }
         let now = Timestamp::from_microsecond(now.as_us()).map_err(|error| error.to_string())?;
         let (at, local) = instant.resolve(now, zone)?;
@@ -169,16 +171,9 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let span = span(text)?;
-        if span == Span::ZERO {
-            return Err("it is zero; allowed: a length like 1h, 30m or 1h30".to_owned());
-        }
-        Ok(Self(span))
+        written::length(text).map(Self)
     }
 }
-
-/// A rate below this, in bit/s, is probably a mistake.
-pub const RATE_MEANT_MIN: u64 = 1_000;
 
 /// A rate as a user writes it, in bit/s: `10G`, `400 Mbit/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,35 +183,8 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bps = notation::rate(text)?;
-        // Files, too, are asked about such rates: what a flag writes has to be read again.
-        if bps > 0 && bps < RATE_MEANT_MIN {
-            return Err(format!("{bps} bit/s is hardly meant; allowed: 1 kbit/s and more"));
-        }
-        Ok(Self(bps))
+        written::rate(text).map(Self)
     }
-}
-
-/// The first multiple of `step` that is not before `time`.
-#[must_use]
-pub fn next_full(step: Span, time: Time) -> Time {
-    let step = step.as_us().max(1);
-    let over = time.as_us().rem_euclid(step);
-    let missing = if over == 0 { 0 } else { step - over };
-    time.saturating_add(Span::from_us(missing))
-}
-
-/// Reads a length of time, zero included, in whole microseconds.
-///
-/// # Errors
-/// What is wrong with the text, and what is allowed.
-pub fn span(text: &str) -> Result<Span, String> {
-    span_of(notation::span(text)?)
-}
-
-fn span_of(length: SignedDuration) -> Result<Span, String> {
-    let us = i64::try_from(length.as_micros());
-    us.map(Span::from_us).map_err(|_| "it is too long; allowed: a length like 1h or 30m".to_owned())
 }
 
 #[cfg(test)]

@@ -260,7 +260,11 @@ fn time_of_day(word: &str) -> Result<Time, String> {
     })
 }
 
-fn zone_of(word: &str) -> Result<TimeZone, String> {
+/// Reads a zone: a place like Europe/Berlin, UTC, or an offset like +01:00.
+///
+/// # Errors
+/// A sentence that says what is wrong and what is allowed.
+pub fn zone_of(word: &str) -> Result<TimeZone, String> {
     if ["UTC", "GMT", "Z"].contains(&word.to_ascii_uppercase().as_str()) {
         return Ok(TimeZone::UTC);
     }

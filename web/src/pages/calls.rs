@@ -1,5 +1,7 @@
 //! The coordinator's own methods, called with the visitor's rights.
 
+mod acting;
+
 use coalloc_common::limits;
 use coalloc_net::server::local::LocalChannel;
 use coalloc_proto::v1;

@@ -64,6 +64,11 @@ impl Form {
         Ok(form)
     }
 
+    /// All fields in their order.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The value of a field; empty if there is none.
     pub(super) fn field(&self, name: &str) -> &str {
         self.0.iter().find(|(one, _)| one == name).map_or("", |(_, value)| value)

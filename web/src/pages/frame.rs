@@ -19,8 +19,13 @@ const SCRIPT: &str = include_str!("pages.js");
 const ICON: &str = include_str!("icon.svg");
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 4] =
-    [("/", "Timeline"), ("/map", "Map"), ("/reservations", "Reservations"), ("/health", "Health")];
+const PAGES: [(&str, &str); 5] = [
+    ("/", "Timeline"),
+    ("/map", "Map"),
+    ("/request", "Request"),
+    ("/reservations", "Reservations"),
+    ("/health", "Health"),
+];
 
 /// What is around the content of a page.
 #[derive(Debug, Clone, Copy)]

@@ -142,6 +142,11 @@
     };
   }
 
+  // A time that is typed is in the reader's zone, unless the form has one already.
+  for (const zone of document.querySelectorAll("[data-zone] input")) {
+    zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || zone.value;
+  }
+
   localTimes(document);
   const main = document.getElementById("main");
   if (main && main.dataset.live !== undefined) {

@@ -237,7 +237,7 @@ fn plan_markup(one: &v1::Reservation, plan: &v1::Plan, inventory: &Inventory) ->
 }
 
 /// An amount of a further kind at a site. A coordinator of a later release may know kinds that this one does not.
-fn of_kind(word: &str, amount: u64) -> String {
+pub(super) fn of_kind(word: &str, amount: u64) -> String {
     let known = ResourceKind::parse_other("kind", word);
     known.map_or_else(
         |_| format!("{amount} {}", words::text(word)),

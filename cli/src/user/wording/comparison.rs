@@ -1,62 +1,19 @@
 //! Compares several plans: what all of them have, then one line per plan with what differs, and one column for every
 //! objective that is in use.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use coalloc_common::{Span, Time};
+use coalloc_net::comparison::{
+    Optimality, columns, differing, differing_paths, differing_sites, objective_word, optimality,
+    optimality_cell, value, value_cell,
+};
 use coalloc_proto::v1;
 
-use super::plan::{self, Optimality, PlanLine};
+use super::plan::{self, PlanLine};
 use crate::kit::text;
 use crate::kit::zone::{self, ZoneClock};
 
 /// Digits of a digest that are shown: as many as are needed to reserve the plan by its digest.
 const DIGEST_SHOWN: usize = coalloc_common::limits::DIGEST_PREFIX_MIN;
-
-/// The word for an objective.
-fn word(objective: v1::Objective) -> &'static str {
-    match objective {
-        v1::Objective::Unspecified => "unknown",
-        v1::Objective::Start => "start",
-        v1::Objective::Price => "price",
-        v1::Objective::Quality => "quality loss",
-        v1::Objective::Load => "load",
-        // People read it as the cost of the plan.
-        v1::Objective::Preference => "cost",
-    }
-}
-
-/// The objectives that are shown, in the order of ranking.
-///
-/// An objective counts if it comes before the last of start and preference, which always count. An
-/// objective that was asked for is also shown, and so is any price that is not zero.
-fn columns(plans: &[v1::Plan], asked: &[i32]) -> Vec<v1::Objective> {
-    let Some(first) = plans.first() else { return Vec::new() };
-    let order: Vec<v1::Objective> = first.values.iter().map(|v| v.objective()).collect();
-    let always = [v1::Objective::Start, v1::Objective::Preference];
-    let counting = order.iter().rposition(|o| always.contains(o)).map_or(0, |last| last + 1);
-    let costs = |objective| plans.iter().any(|plan| value(plan, objective) != Some(0));
-    let shown = order.iter().enumerate().filter(|(at, objective)| {
-        let asked = asked.contains(&i32::from(**objective));
-        let priced = **objective == v1::Objective::Price && costs(**objective);
-        // The start is not shown, because the window shows it.
-        **objective != v1::Objective::Start && (*at < counting || asked || priced)
-    });
-    shown.map(|(_, objective)| *objective).collect()
-}
-
-fn value(plan: &v1::Plan, objective: v1::Objective) -> Option<u64> {
-    plan.values.iter().find(|value| value.objective() == objective).map(|value| value.value)
-}
-
-/// A value for people, in points or in the unit of the objective.
-fn shown(plan: &v1::Plan, objective: v1::Objective) -> String {
-    let Some(value) = value(plan, objective) else { return "-".to_owned() };
-    match objective {
-        v1::Objective::Quality | v1::Objective::Start => value.to_string(),
-        _ => text::points(value),
-    }
-}
 
 /// What the plan costs by the price schedules; `None` if it is free.
 #[must_use]
@@ -89,27 +46,12 @@ fn start(plan: &v1::Plan) -> Option<Time> {
     text::time(plan.window.as_ref()?.start.as_ref())
 }
 
-/// How close a plan is to the best of its frame, in a cell.
-fn optimal(plan: &v1::Plan) -> String {
-    match plan::optimality(plan) {
-        Optimality::Proven => "proven".to_owned(),
-        Optimality::Coarse | Optimality::Unknown => "not proven".to_owned(),
-        Optimality::Within(gap) => format!("gap {gap}"),
-    }
-}
-
-/// The values, if they are not all the same.
-fn differing<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<Vec<T>> {
-    let values: Vec<T> = values.collect();
-    values.windows(2).any(|pair| pair[0] != pair[1]).then_some(values)
-}
-
 /// What is the same in all plans. A part that is elsewhere in some plan has no place here.
 fn common(plans: &[v1::Plan], lines: &[Vec<PlanLine>]) -> String {
     let [first, ..] = plans else { return String::new() };
     let length = text::length(first.window.as_ref()).unwrap_or(Span::ZERO);
-    let optimal = match plan::optimality(first) {
-        _ if differing(plans.iter().map(optimal)).is_some() => "",
+    let optimal = match optimality(first) {
+        _ if differing(plans.iter().map(optimality_cell)).is_some() => "",
         Optimality::Proven => ", proven optimal",
         Optimality::Coarse | Optimality::Unknown | Optimality::Within(_) => ", not proven optimal",
     };
@@ -129,39 +71,6 @@ fn differs(lines: &[Vec<PlanLine>], at: usize) -> bool {
     differing(lines.iter().map(|lines| lines.get(at).map(|line| &line.place))).is_some()
 }
 
-/// The sites of a plan that differ between the plans: `a N0, b N1`.
-fn sites(plan: &v1::Plan, plans: &[v1::Plan]) -> String {
-    let here = plan.placements.iter().enumerate().filter(|(number, _)| {
-        differing(plans.iter().map(|plan| plan.placements.get(*number).map(|one| &one.at)))
-            .is_some()
-    });
-    let here: Vec<String> = here.map(|(_, one)| format!("{} {}", one.site, one.at)).collect();
-    here.join(", ")
-}
-
-/// The paths of a plan that differ between the plans, link by link, and that its sites do not tell.
-fn paths(plan: &v1::Plan, plans: &[v1::Plan]) -> String {
-    let here = plan.routes.iter().enumerate().filter(|(number, _)| {
-        let all = plans.iter().filter_map(|plan| plan.routes.get(*number));
-        differing(all.clone().map(|route| &route.paths)).is_some() && !told_by_sites(all)
-    });
-    let shown =
-        here.map(|(_, route)| format!("{}-{} by {}", route.from, route.to, route.paths.join(", ")));
-    shown.collect::<Vec<String>>().join("; ")
-}
-
-/// Is each of the routes of a link one path, and the only one that some plan takes between its two sites?
-fn told_by_sites<'a>(routes: impl Iterator<Item = &'a v1::Route>) -> bool {
-    let mut between: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
-    for route in routes {
-        if route.paths.len() > 1 {
-            return false;
-        }
-        between.entry(&route.via).or_default().insert(&route.paths);
-    }
-    between.values().all(|paths| paths.len() == 1)
-}
-
 /// The plans, one line each. Columns in which all plans are alike are left out, except for start, objectives and digest.
 #[must_use]
 pub fn table(plans: &[v1::Plan], asked: &[i32]) -> String {
@@ -178,14 +87,14 @@ pub fn table(plans: &[v1::Plan], asked: &[i32]) -> String {
         (&started_in, started.collect()),
     ];
     let values = columns.iter().map(|objective| {
-        let values = plans.iter().map(|plan| shown(plan, *objective));
-        (word(*objective), values.collect::<Vec<_>>())
+        let values = plans.iter().map(|plan| value_cell(plan, *objective));
+        (objective_word(*objective), values.collect::<Vec<_>>())
     });
     all.extend(values);
     let texts = [
-        ("optimal", plans.iter().map(optimal).collect::<Vec<_>>()),
-        ("sites", plans.iter().map(|plan| sites(plan, plans)).collect()),
-        ("paths", plans.iter().map(|plan| paths(plan, plans)).collect()),
+        ("optimal", plans.iter().map(optimality_cell).collect::<Vec<_>>()),
+        ("sites", plans.iter().map(|plan| differing_sites(plan, plans)).collect()),
+        ("paths", plans.iter().map(|plan| differing_paths(plan, plans)).collect()),
     ];
     all.extend(texts.into_iter().filter(|(_, cells)| differing(cells.iter()).is_some()));
     all.push(("digest", plans.iter().map(digest).collect()));

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use coalloc_common::{Span, Window};
+use coalloc_net::comparison::{Optimality, optimality};
 use coalloc_net::convert::{span_from_wire, window_to_wire};
 use coalloc_proto::v1;
 
@@ -24,33 +25,6 @@ pub fn headline(plan: &v1::Plan) -> String {
     format!("{}, {quality}", when_and_cost(plan))
 }
 
-/// How close a plan is to the best of its frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Optimality {
-    /// No plan of the frame is better.
-    Proven,
-    /// The sums were too long to be exact.
-    Coarse,
-    /// Nothing is proven.
-    Unknown,
-    /// No plan of the frame costs less than by this share, in percent.
-    Within(String),
-}
-
-/// How close the plan is to the best of its frame.
-#[must_use]
-pub fn optimality(plan: &v1::Plan) -> Optimality {
-    if plan.proven_optimal {
-        Optimality::Proven
-    } else if !plan.coarse.is_empty() {
-        Optimality::Coarse
-    } else if plan.lower_bound_millipoints == 0 {
-        Optimality::Unknown
-    } else {
-        Optimality::Within(gap(plan))
-    }
-}
-
 /// A number of points with its noun.
 fn in_points(number: String) -> String {
     if number == "1" { "1 point".to_owned() } else { format!("{number} points") }
@@ -64,17 +38,6 @@ pub fn when_and_cost(plan: &v1::Plan) -> String {
     let cost = in_points(text::points(plan.cost_millipoints));
     let price = comparison::price(plan).map(|price| format!(", price {}", in_points(price)));
     format!("{window} ({length}){}, cost {cost}", price.unwrap_or_default())
-}
-
-/// Returns by how much, at most, the cheapest plan could be cheaper than this one, in percent of this
-/// plan's cost.
-///
-/// The result is rounded up, so that an open gap is never shown as closed.
-fn gap(plan: &v1::Plan) -> String {
-    let cost = u128::from(plan.cost_millipoints.max(1));
-    let open = u128::from(plan.cost_millipoints.saturating_sub(plan.lower_bound_millipoints));
-    let hundredths = (open * 10_000).div_ceil(cost);
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 /// A part of a plan, or several kinds of a site that are taken at the same time.

@@ -1,0 +1,148 @@
+//! Inputs of forms: each has its label, and what is wrong with its text beside it.
+
+use maud::{Markup, html};
+
+use super::fields::{LinkFields, Mistakes, RequestFields, SiteFields};
+use crate::pages::words;
+
+/// An input of one line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::pages) struct Input<'a> {
+    pub(in crate::pages) id: &'a str,
+    pub(in crate::pages) name: &'a str,
+    pub(in crate::pages) label: &'a str,
+    pub(in crate::pages) value: &'a str,
+    /// A text that it may have.
+    pub(in crate::pages) example: &'a str,
+    /// The id of the list of texts that are offered.
+    pub(in crate::pages) list: Option<&'a str>,
+    /// May the text only be looked at?
+    pub(in crate::pages) is_fixed: bool,
+}
+
+impl Input<'_> {
+    /// The input, and what is wrong with it.
+    pub(in crate::pages) fn markup(&self, mistakes: &Mistakes) -> Markup {
+        let mistake = mistakes.of(self.id);
+        let said = format!("{}-mistake", self.id);
+        let example = Some(self.example).filter(|text| !text.is_empty());
+        html! {
+            div class="field" {
+                label for=(self.id) { (self.label) }
+                input id=(self.id) name=(self.name) value=(self.value) placeholder=[example] list=[self.list]
+                    readonly[self.is_fixed] autocomplete="off" autocapitalize="none" spellcheck="false"
+                    aria-invalid=[mistake.map(|_| "true")] aria-describedby=[mistake.map(|_| said.as_str())];
+                (said_of(mistakes, self.id))
+            }
+        }
+    }
+}
+
+/// What is wrong with an input.
+pub(in crate::pages) fn said_of(mistakes: &Mistakes, input: &str) -> Markup {
+    html! {
+        @if let Some(text) = mistakes.of(input) {
+            p class="mistake" id={ (input) "-mistake" } { (words::text(text)) }
+        }
+    }
+}
+
+/// How many things are wrong, with a link to each, on top of a form.
+pub(in crate::pages) fn summary(mistakes: &Mistakes) -> Markup {
+    let count = mistakes.0.len();
+    html! {
+        @if count > 0 {
+            div class="trouble" role="alert" {
+                p { (words::count(count, "field")) " cannot be read like this. Nothing was asked for." }
+                ul {
+                    @for (input, text) in &mistakes.0 {
+                        li { a href={ "#" (input) } { (text_of(input)) } ": " (words::text(text)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a person calls an input: `site 2: cpus`.
+fn text_of(input: &str) -> String {
+    let mut parts = input.splitn(3, '-');
+    match (parts.next(), parts.next().and_then(|row| row.parse::<usize>().ok()), parts.next()) {
+        (Some(what), Some(row), Some(name)) => format!("{what} {}: {name}", row + 1),
+        _ => input.to_owned(),
+    }
+}
+
+/// A choice of one of several words; the first is the one that stands for none.
+pub(in crate::pages) fn select(
+    name: &str,
+    label: &str,
+    value: &str,
+    choices: &[(&str, String)],
+    mistakes: &Mistakes,
+) -> Markup {
+    html! {
+        div class="field" {
+            label for=(name) { (label) }
+            select id=(name) name=(name) {
+                @for (word, text) in choices {
+                    option value=(word) selected[*word == value] { (text) }
+                }
+            }
+            (said_of(mistakes, name))
+        }
+    }
+}
+
+/// The row of a requested site.
+pub(in crate::pages) fn site_row(row: usize, site: &SiteFields, mistakes: &Mistakes) -> Markup {
+    let ids = ["name", "cpus", "others", "place"].map(|name| format!("site-{row}-{name}"));
+    let input = |at: usize, name, label, value, example| Input {
+        id: &ids[at],
+        name,
+        label,
+        value,
+        example,
+        ..Input::default()
+    };
+    html! {
+        fieldset class="row" {
+            legend { "Site " (row + 1) }
+            (input(0, "site", "Name", &site.name, "a").markup(mistakes))
+            (input(1, "cpus", "CPUs", &site.cpus, "4").markup(mistakes))
+            (input(2, "others", "Further kinds", &site.others, "storage=500GB").markup(mistakes))
+            (Input { list: Some("places"), ..input(3, "place", "Place", &site.place, "anywhere") }.markup(mistakes))
+        }
+    }
+}
+
+/// The row of a requested link.
+pub(in crate::pages) fn link_row(row: usize, link: &LinkFields, mistakes: &Mistakes) -> Markup {
+    let ids = ["from", "to", "rate", "latency"].map(|name| format!("link-{row}-{name}"));
+    let input = |at: usize, name, label, value, example| Input {
+        id: &ids[at],
+        name,
+        label,
+        value,
+        example,
+        ..Input::default()
+    };
+    html! {
+        fieldset class="row" {
+            legend { "Link " (row + 1) }
+            (input(0, "from", "From site", &link.from, "a").markup(mistakes))
+            (input(1, "to", "To site", &link.to, "b").markup(mistakes))
+            (input(2, "rate", "Rate", &link.rate, "2G").markup(mistakes))
+            (input(3, "latency", "Largest latency", &link.latency, "any").markup(mistakes))
+        }
+    }
+}
+
+/// The fields as inputs that are not seen.
+pub(in crate::pages) fn hidden(fields: &RequestFields) -> Markup {
+    html! {
+        @for (name, value) in fields.pairs() {
+            input type="hidden" name=(name) value=(value);
+        }
+    }
+}
