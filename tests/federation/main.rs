@@ -54,6 +54,7 @@ mod tree_changes;
 mod trees;
 mod watch;
 mod web;
+mod web_change;
 mod web_pages;
 mod web_request;
 mod workflows;

@@ -8,6 +8,7 @@
 //!   of them.
 //! * `request`: a form for a co-allocation, and what is reserved by it. `plans`: plans side by side, and what there is instead of
 //!   one.
+//! * `change`: another window or other amounts for a reservation. `provision`: its user is let in to the equipment, or out.
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing.
 //! * `live`: events, at which a page reads itself again.
 //! * `words`: values as people read them.
@@ -15,10 +16,11 @@
 //! Every text is escaped by `maud`, in attributes and drawings, too. The script and the style are files of their own, so the
 //! policy of each page allows no others. Without the script a page is as it was when it was read.
 //!
-//! Left out: tasks, series, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
+//! Left out: parts that are added or dropped, tasks, series, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
 //! Forgery Prevention" and "Content Security Policy".
 
 mod calls;
+mod change;
 mod drawn;
 mod form;
 mod frame;
@@ -28,6 +30,7 @@ mod list;
 mod live;
 mod map;
 mod plans;
+mod provision;
 mod request;
 mod reservation;
 mod timeline;
@@ -56,6 +59,9 @@ pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
         .route("/release/{*id}", get(reservation::ask).post(reservation::release))
         .route("/request", get(request::show).post(request::submit))
         .route("/reserve", post(request::reserve))
+        .route("/change/{*id}", get(change::show).post(change::submit))
+        .route("/provision/{*id}", get(provision::ask_provision).post(provision::provision))
+        .route("/deprovision/{*id}", get(provision::ask_deprovision).post(provision::deprovision))
         .route("/health", get(health::show))
         .route("/live", get(live::events))
         .route("/sign-in", get(visitor::ask).post(visitor::sign_in))

@@ -391,21 +391,13 @@ fn form(
 }
 
 fn times(fields: &RequestFields, mistakes: &Mistakes) -> Markup {
-    let input = |name, label, value, example| Input {
-        id: name,
-        name,
-        label,
-        value,
-        example,
-        ..Input::default()
-    };
     html! {
         div class="row" {
-            (input("for", "For how long", &fields.length, "1h30").markup(mistakes))
-            (input("after", "Not before", &fields.after, "as soon as possible").markup(mistakes))
-            (input("before", "Over by", &fields.before, "starts within 24 h").markup(mistakes))
+            (Input::new("for", "for", "For how long", &fields.length, "1h30").markup(mistakes))
+            (Input::new("after", "after", "Not before", &fields.after, "as soon as possible").markup(mistakes))
+            (Input::new("before", "before", "Over by", &fields.before, "starts within 24 h").markup(mistakes))
             div class="field" data-zone=[fields.zone.is_empty().then_some("yes")] {
-                (input("zone", "Times are in", if fields.zone.is_empty() { "UTC" } else { &fields.zone }, "UTC").markup(mistakes))
+                (Input::new("zone", "zone", "Times are in", if fields.zone.is_empty() { "UTC" } else { &fields.zone }, "UTC").markup(mistakes))
             }
         }
         p class="note" {
@@ -417,14 +409,6 @@ fn times(fields: &RequestFields, mistakes: &Mistakes) -> Markup {
 
 /// What most requests leave as it is.
 fn more(fields: &RequestFields, mistakes: &Mistakes) -> Markup {
-    let input = |name, label, value, example| Input {
-        id: name,
-        name,
-        label,
-        value,
-        example,
-        ..Input::default()
-    };
     let setting = |text: &str| ("", text.to_owned());
     let objectives = |first: &str| {
         let words = ["start", "price", "quality", "load", "preference"];
@@ -457,12 +441,12 @@ fn more(fields: &RequestFields, mistakes: &Mistakes) -> Markup {
         details open[is_used || is_wrong] {
             summary { "Name and options" }
             div class="row" {
-                (input("name", "Name of the reservation", &fields.name, "made by the page").markup(mistakes))
-                (input("user", "For the user", &fields.user, "you").markup(mistakes))
+                (Input::new("name", "name", "Name of the reservation", &fields.name, "made by the page").markup(mistakes))
+                (Input::new("user", "user", "For the user", &fields.user, "you").markup(mistakes))
                 (select("first", "What matters most", first, &objectives("the coordinator's setting"), mistakes))
                 (select("second", "And next", second, &objectives("nothing more"), mistakes))
                 (select("solver", "Solver", &fields.solver, &solvers, mistakes))
-                (input("frames", "Starts to try", &fields.frames, "10").markup(mistakes))
+                (Input::new("frames", "frames", "Starts to try", &fields.frames, "10").markup(mistakes))
             }
             p class="check" {
                 input id="manual" type="checkbox" name="manual" value="yes" checked[!fields.manual.is_empty()];

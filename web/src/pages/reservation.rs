@@ -1,6 +1,6 @@
 //! `/reservations/ID`: everything about one reservation, and `/release/ID`, which ends it.
 //!
-//! Left out: changes, which `coalloc modify` makes, and the plan of a workflow, which `coalloc workflow show` has.
+//! Left out: changes, which have a page of their own (`change`, `provision`), and the plan of a workflow, which `coalloc workflow show` has.
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -14,8 +14,9 @@ use super::calls::PageCalls;
 use super::form::Form;
 use super::frame::{Frame, redirect, respond};
 use super::inventory::Inventory;
+use super::provision::Access;
 use super::visitor::{self, Visitor};
-use super::{PageState, words};
+use super::{PageState, change, words};
 
 /// The page of the navigation to which reservations belong.
 const HERE: &str = "/reservations";
@@ -122,10 +123,23 @@ fn markup(
         @if let Some(plan) = &one.plan { (plan_markup(one, plan, inventory)) }
         (history(one))
         @if let Some(answer) = equipment { (equipment_markup(answer)) }
-        @if is_releasable(one) {
-            p { a class="button danger" href=(words::path("release", &one.id)) { "Release…" } }
+        p {
+            @if change::is_changeable(one) {
+                a class="button" href=(words::path("change", &one.id)) { "Change…" } " "
+            }
+            @if let Some(access) = Access::of(one, has_equipment(equipment)) {
+                a class="button" href=(words::path(access.page(), &one.id)) { (access.label()) "…" } " "
+            }
+            @if is_releasable(one) {
+                a class="button danger" href=(words::path("release", &one.id)) { "Release…" }
+            }
         }
     }
+}
+
+/// Has some equipment something of it?
+fn has_equipment(answer: Option<&Result<v1::GetDataPlaneResponse, Status>>) -> bool {
+    answer.is_some_and(|answer| answer.as_ref().is_ok_and(|told| !told.data_plane.is_empty()))
 }
 
 /// What is wrong with it.
@@ -147,7 +161,7 @@ fn troubles(one: &v1::Reservation) -> Markup {
             }
         }
         @if one.manual_provision && one.state() == v1::ReservationState::Confirmed {
-            p class="note" { "Not provisioned: its user is let in by " code { "coalloc provision" } "." }
+            p class="note" { "Not provisioned: its user is not let in to the equipment before that." }
         }
         @for gone in &one.given_up {
             p class="trouble" {

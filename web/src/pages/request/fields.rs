@@ -406,6 +406,13 @@ impl LinkFields {
 }
 
 impl ParsedFields {
+    /// A request of which each part has the row with its own number.
+    pub(in crate::pages) fn of_request(request: v1::CoAllocationRequest) -> Self {
+        let site_rows = (0..request.sites.len()).collect();
+        let link_rows = (0..request.links.len()).collect();
+        Self { request, site_rows, link_rows, ..Self::default() }
+    }
+
     /// The input to which a field of the request belongs; `form` if it belongs to none.
     pub(in crate::pages) fn input_of(&self, field: &str) -> String {
         let field = field.strip_prefix("request.").unwrap_or(field);

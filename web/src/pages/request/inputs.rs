@@ -20,7 +20,27 @@ pub(in crate::pages) struct Input<'a> {
     pub(in crate::pages) is_fixed: bool,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    pub(in crate::pages) fn new(
+        id: &'a str,
+        name: &'a str,
+        label: &'a str,
+        value: &'a str,
+        example: &'a str,
+    ) -> Self {
+        Self { id, name, label, value, example, ..Self::default() }
+    }
+
+    /// A text that can only be looked at.
+    pub(in crate::pages) fn fixed(
+        id: &'a str,
+        name: &'a str,
+        label: &'a str,
+        value: &'a str,
+    ) -> Self {
+        Self { is_fixed: true, ..Self::new(id, name, label, value, "") }
+    }
+
     /// The input, and what is wrong with it.
     pub(in crate::pages) fn markup(&self, mistakes: &Mistakes) -> Markup {
         let mistake = mistakes.of(self.id);
@@ -97,21 +117,13 @@ pub(in crate::pages) fn select(
 /// The row of a requested site.
 pub(in crate::pages) fn site_row(row: usize, site: &SiteFields, mistakes: &Mistakes) -> Markup {
     let ids = ["name", "cpus", "others", "place"].map(|name| format!("site-{row}-{name}"));
-    let input = |at: usize, name, label, value, example| Input {
-        id: &ids[at],
-        name,
-        label,
-        value,
-        example,
-        ..Input::default()
-    };
     html! {
         fieldset class="row" {
             legend { "Site " (row + 1) }
-            (input(0, "site", "Name", &site.name, "a").markup(mistakes))
-            (input(1, "cpus", "CPUs", &site.cpus, "4").markup(mistakes))
-            (input(2, "others", "Further kinds", &site.others, "storage=500GB").markup(mistakes))
-            (Input { list: Some("places"), ..input(3, "place", "Place", &site.place, "anywhere") }.markup(mistakes))
+            (Input::new(&ids[0], "site", "Name", &site.name, "a").markup(mistakes))
+            (Input::new(&ids[1], "cpus", "CPUs", &site.cpus, "4").markup(mistakes))
+            (Input::new(&ids[2], "others", "Further kinds", &site.others, "storage=500GB").markup(mistakes))
+            (Input { list: Some("places"), ..Input::new(&ids[3], "place", "Place", &site.place, "anywhere") }.markup(mistakes))
         }
     }
 }
@@ -119,21 +131,13 @@ pub(in crate::pages) fn site_row(row: usize, site: &SiteFields, mistakes: &Mista
 /// The row of a requested link.
 pub(in crate::pages) fn link_row(row: usize, link: &LinkFields, mistakes: &Mistakes) -> Markup {
     let ids = ["from", "to", "rate", "latency"].map(|name| format!("link-{row}-{name}"));
-    let input = |at: usize, name, label, value, example| Input {
-        id: &ids[at],
-        name,
-        label,
-        value,
-        example,
-        ..Input::default()
-    };
     html! {
         fieldset class="row" {
             legend { "Link " (row + 1) }
-            (input(0, "from", "From site", &link.from, "a").markup(mistakes))
-            (input(1, "to", "To site", &link.to, "b").markup(mistakes))
-            (input(2, "rate", "Rate", &link.rate, "2G").markup(mistakes))
-            (input(3, "latency", "Largest latency", &link.latency, "any").markup(mistakes))
+            (Input::new(&ids[0], "from", "From site", &link.from, "a").markup(mistakes))
+            (Input::new(&ids[1], "to", "To site", &link.to, "b").markup(mistakes))
+            (Input::new(&ids[2], "rate", "Rate", &link.rate, "2G").markup(mistakes))
+            (Input::new(&ids[3], "latency", "Largest latency", &link.latency, "any").markup(mistakes))
         }
     }
 }
