@@ -230,6 +230,21 @@ async fn what_is_no_call_is_told_and_a_page_of_another_site_calls_nothing() {
         assert_eq!(status, expected, "{words:?}: {body}");
         assert!(body.contains(text), "{words:?}: {body}");
     }
+    // A page of another site takes no place of its reader's watches; a person and a program may watch.
+    let watch = format!("http://{web}/coalloc.v1.Coordinator/Watch");
+    for site in ["cross-site", "same-site"] {
+        let header = format!("Sec-Fetch-Site: {site}");
+        let (status, body) = curl(&["--header", &header, &watch]);
+        assert_eq!(status, 403, "{site}: {body}");
+        assert!(body.contains("a page of another site may not watch"), "{body}");
+    }
+    for site in ["same-origin", "none"] {
+        let header = format!("Sec-Fetch-Site: {site}");
+        // They reach the method, which does not know this token.
+        let unknown = format!("{watch}?message=%7B%22resumeToken%22%3A%22x%22%7D");
+        let (status, body) = curl(&["--header", &header, &unknown]);
+        assert_eq!(status, 400, "{site}: {body}");
+    }
     // A header proves nothing in plain text: a page that was led here by its own name could send it, too.
     let led =
         ["--header", json, "--header", "Host: evil.example", "--header", "Authorization: Bearer x"];

@@ -5,7 +5,8 @@
 //! `Connect-Timeout-Ms` is the deadline.
 //!
 //! A browser sends `application/json` to another site only if that site agrees, and we never do. A page of another site
-//! can therefore call nothing, not even for a reader with a certificate.
+//! can therefore call nothing, not even for a reader with a certificate. A stream can be asked for with GET, which a browser
+//! sends for any page; there it has to say that it is not for one of another site.
 //!
 //! Left out: compression, the binary form of messages, and streams of requests.
 
@@ -24,7 +25,7 @@ use tonic::Status;
 use tower_service::Service as _;
 
 use crate::listener::WebClient;
-use crate::{error, events, host};
+use crate::{error, events, host, site};
 
 /// Headers of a request that are metadata of its call.
 const METADATA: [&str; 3] = ["coalloc-needs", "traceparent", "tracestate"];
@@ -78,6 +79,10 @@ async fn answered(services: LocalServices, request: Request) -> Result<Response<
     check_host(&head.headers, client.has_tls)?;
     let is_get = head.method == http::Method::GET && method.streams;
     let message = if is_get {
+        if site::is_foreign(&head.headers) {
+            // It would learn nothing, but take a place of its reader's watches.
+            return Err(Status::permission_denied("a page of another site may not watch").into());
+        }
         events::message_of_query(head.uri.query())?
     } else {
         check_is_json_post(&head.method, &head.headers)?;

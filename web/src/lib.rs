@@ -20,6 +20,7 @@ mod host;
 pub mod json;
 pub mod listener;
 mod pages;
+mod site;
 
 use axum::Router;
 use axum::routing::any;

@@ -10,16 +10,15 @@ use axum::body::Body;
 use axum::extract::Request;
 use coalloc_common::limits;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use maud::{Markup, html};
 
 use super::frame::{Frame, respond};
 use super::visitor::Visitor;
+use crate::site::is_own;
 
 /// The field with the secret.
 const SECRET: &str = "secret";
-/// Where a request comes from, as a browser says it.
-const SITE: &str = "sec-fetch-site";
 
 /// The fields of a form that may be carried out.
 #[derive(Debug)]
@@ -75,11 +74,6 @@ impl Form {
     }
 }
 
-/// Does the request come from a page of this listener, or from no browser that could say so?
-pub(super) fn is_own(headers: &HeaderMap) -> bool {
-    headers.get(SITE).is_none_or(|site| site == "same-origin")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,7 +84,7 @@ mod tests {
         let kind = "application/x-www-form-urlencoded";
         let mut request = Request::builder().method("POST").header(CONTENT_TYPE, kind);
         if let Some(site) = site {
-            request = request.header(SITE, site);
+            request = request.header("sec-fetch-site", site);
         }
         let request = request.body(Body::from(body.to_owned())).unwrap();
         let read = Form::read(&Visitor::with_secret(OWN), request).await;

@@ -11,9 +11,9 @@ use tonic::Status;
 use tower_service::Service as _;
 
 use super::PageState;
-use super::form::is_own;
 use super::visitor::Visitor;
 use crate::json::{Mistake, grpc_call, plain};
+use crate::site::is_own;
 use crate::{error, events};
 
 const WATCH: &str = "/coalloc.v1.Coordinator/Watch";
