@@ -8,6 +8,7 @@ mod dropped;
 mod ending;
 mod levels;
 mod others;
+mod pages;
 mod quotas;
 mod rogue;
 mod rogue_day;

@@ -18,7 +18,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{AlertDescription, ClientConfig, DigitallySignedStruct, SignatureScheme};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
@@ -193,6 +193,20 @@ pub(super) async fn alert_to(address: &str, show: &Show) -> Option<AlertDescript
         rustls::Error::AlertReceived(alert) => Some(*alert),
         _ => None,
     }
+}
+
+/// The whole answer of a web listener to a request of HTTP/1.1 after which the connection is closed.
+pub(super) async fn https(address: &str, shown: (&String, &String), request: &str) -> String {
+    let mut config = settings(Some(shown));
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A server may close without saying so in TLS; what matters is whether the answer is whole, which its reader sees.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8(answer).unwrap()
 }
 
 fn tls(endpoint: &Endpoint, address: &str, shown: Option<(&String, &String)>) -> Channel {
