@@ -2,8 +2,10 @@
 //! reservation, also after the coordinator was killed, and a refusal offers what would fit.
 
 use coalloc_proto::v1;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
-use crate::harness::Federation;
+use crate::harness::{Federation, eventually};
 use crate::web_pages::{ask, page, status, with_pages};
 
 /// A browser, as far as a form needs one.
@@ -64,6 +66,19 @@ impl Browser {
     async fn post(&self, path: &str, headers: &str, body: &str) -> String {
         let kind = "Content-Type: application/x-www-form-urlencoded\r\n";
         ask(self.port, &format!("POST {path}"), &format!("{headers}{kind}"), body).await
+    }
+
+    /// Sends a form of this browser, and leaves the answer to whoever holds the connection.
+    async fn begin(&self, path: &str, body: &str) -> TcpStream {
+        let body = format!("secret={}&{body}", self.secret);
+        let (port, cookie, length) = (self.port, &self.cookie, body.len());
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: {cookie}\r\nContent-Length: {length}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}"
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
     }
 
     /// What every form refuses: no secret, no cookie, and another site.
@@ -227,5 +242,45 @@ async fn a_refusal_offers_what_would_fit() {
     let answer = browser.send("/reserve", &chosen).await;
     assert_eq!(status(&answer), "200", "{answer}");
     assert!(answer.contains("Not reserved: ") && answer.contains("Nothing is held."), "{answer}");
+    federation.audit_at_rest().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_is_killed_while_it_reserves_has_one_answer_afterwards() {
+    let (mut federation, port) = with_pages().await;
+    let browser = Browser::open(port).await;
+    let plans = browser.send("/request", PAIR).await;
+    let digest = between(&plans, "name=\"plan\" value=\"", "\"");
+    let choice = format!("{}plan={digest}", hidden_fields(&plans, "/reserve"));
+    // A resource manager that says nothing keeps the request between hold and decision.
+    federation.pause("nrm");
+    let waiting = browser.begin("/reserve", &choice).await;
+    eventually("the plan is being held", || async {
+        let all = all(&federation).await;
+        all.iter().any(|one| one.state() == v1::ReservationState::Checking && one.plan.is_some())
+    })
+    .await;
+    federation.kill("grc");
+    drop(waiting);
+    federation.resume("nrm");
+    federation.spawn("grc");
+    federation.complete().await;
+
+    // The page is read again, until what was begun is cleaned up.
+    eventually("the refusal is final", || async {
+        let answer = browser.send("/reserve", &choice).await;
+        assert!(["200", "303"].contains(&status(&answer)), "{answer}");
+        status(&answer) == "200" && answer.contains("Not reserved: ")
+    })
+    .await;
+    let reservations = all(&federation).await;
+    let [one] = &*reservations else { panic!("{reservations:?}") };
+    assert_eq!((one.state(), one.definite), (v1::ReservationState::Failed, true));
+    // The page that is shown then has a new id.
+    let answer = browser.send("/request", PAIR).await;
+    let again = between(&answer, "name=\"plan\" value=\"", "\"");
+    let again = format!("{}plan={again}", hidden_fields(&answer, "/reserve"));
+    location(&browser.send("/reserve", &again).await);
+    assert_eq!(all(&federation).await.len(), 2);
     federation.audit_at_rest().await;
 }

@@ -6,6 +6,7 @@
 //! * [`events`]: methods that answer with a stream, as server-sent events.
 //! * [`error`]: a status of gRPC as an answer of HTTP.
 //! * `pages`: the coordinator's page, for people with a browser.
+//! * `site`: whether a request comes from a page of another site.
 //!
 //! Whatever is called here is called by the caller's own rights ([`LocalServices`]). For methods a certificate or a bearer
 //! token says who that is, never a cookie. So nothing that a browser adds by itself can call a method. Pages read a cookie,

@@ -393,7 +393,7 @@ fn inputs(
             h2 { "Time" }
             div class="row" {
                 (Input::new("after", "after", "Start", &fields.after, "as it is").markup(mistakes))
-                (Input::new("for", "for", "For how long", &fields.length, "1h30").markup(mistakes))
+                (Input::new("for", "for", "Duration", &fields.length, "1h30").markup(mistakes))
                 div class="field" data-zone=[fields.zone.is_empty().then_some("yes")] {
                     (Input::new("zone", "zone", "Times are in", if fields.zone.is_empty() { "UTC" } else { &fields.zone }, "UTC").markup(mistakes))
                 }

@@ -144,7 +144,10 @@
 
   // A time that is typed is in the reader's zone, unless the form has one already.
   for (const zone of document.querySelectorAll("[data-zone] input")) {
-    zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || zone.value;
+    const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    if (own && own.includes("/")) {
+      zone.value = own;
+    }
   }
 
   localTimes(document);

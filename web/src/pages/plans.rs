@@ -36,7 +36,7 @@ pub(super) fn compared(plans: &[v1::Plan], requested: &[i32]) -> Markup {
             table class="cards plans" {
                 thead { tr {
                     th scope="col" { "Start" }
-                    @for objective in &columns { th scope="col" class="number" { (comparison::objective_word(*objective)) } }
+                    @for objective in &columns { th scope="col" class="number" { (head(*objective)) } }
                     @for (head, _) in &texts { th scope="col" { (head) } }
                     th scope="col" { "Reserve" }
                 } }
@@ -45,7 +45,7 @@ pub(super) fn compared(plans: &[v1::Plan], requested: &[i32]) -> Markup {
                         (words::wire_instant(plan.window.as_ref().and_then(|window| window.start.as_ref())))
                     }
                     @for objective in &columns {
-                        td data-label=(comparison::objective_word(*objective)) class="number" {
+                        td data-label=(head(*objective)) class="number" {
                             (comparison::value_cell(plan, *objective))
                         }
                     }
@@ -58,6 +58,13 @@ pub(super) fn compared(plans: &[v1::Plan], requested: &[i32]) -> Markup {
             }
         }
     }
+}
+
+/// The head of an objective's column.
+fn head(objective: v1::Objective) -> String {
+    let word = comparison::objective_word(objective);
+    let (first, rest) = word.split_at(1);
+    first.to_uppercase() + rest
 }
 
 /// What is the same in all plans. A part that is elsewhere in some plan has no place here.

@@ -20,12 +20,12 @@ const HERE: &str = "/reservations";
 
 /// May its user be let in, or be let out?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum Provisioning {
     Provision,
     Deprovision,
 }
 
-impl Access {
+impl Provisioning {
     /// What can be done with a reservation. `has_equipment`: some equipment has something of it.
     pub(super) fn of(one: &v1::Reservation, has_equipment: bool) -> Option<Self> {
         match (one.state().is_booked(), one.manual_provision) {
@@ -69,7 +69,7 @@ pub(super) async fn ask_provision(
     visitor: Visitor,
     id: Path<String>,
 ) -> Response<Body> {
-    ask(state, visitor, id, Access::Provision).await
+    ask(state, visitor, id, Provisioning::Provision).await
 }
 
 /// `GET /deprovision/ID`.
@@ -78,7 +78,7 @@ pub(super) async fn ask_deprovision(
     visitor: Visitor,
     id: Path<String>,
 ) -> Response<Body> {
-    ask(state, visitor, id, Access::Deprovision).await
+    ask(state, visitor, id, Provisioning::Deprovision).await
 }
 
 /// `POST /provision/ID`.
@@ -88,7 +88,7 @@ pub(super) async fn provision(
     id: Path<String>,
     request: Request,
 ) -> Response<Body> {
-    change(state, visitor, id, request, Access::Provision).await
+    change(state, visitor, id, request, Provisioning::Provision).await
 }
 
 /// `POST /deprovision/ID`.
@@ -98,39 +98,39 @@ pub(super) async fn deprovision(
     id: Path<String>,
     request: Request,
 ) -> Response<Body> {
-    change(state, visitor, id, request, Access::Deprovision).await
+    change(state, visitor, id, request, Provisioning::Deprovision).await
 }
 
 async fn ask(
     State(state): State<PageState>,
     visitor: Visitor,
     Path(id): Path<String>,
-    access: Access,
+    wanted: Provisioning,
 ) -> Response<Body> {
     match PageCalls::new(&state, &visitor).get(&id).await {
         Ok(one) => {
-            let title = format!("{} a reservation", access.label());
+            let title = format!("{} a reservation", wanted.label());
             let frame = Frame { title: &title, here: HERE, is_live: false };
-            respond(&visitor, StatusCode::OK, frame, &question(&visitor, &one, access))
+            respond(&visitor, StatusCode::OK, frame, &question(&visitor, &one, wanted))
         }
         Err(status) => visitor::failed(&visitor, HERE, &status),
     }
 }
 
-fn question(visitor: &Visitor, one: &v1::Reservation, access: Access) -> Markup {
+fn question(visitor: &Visitor, one: &v1::Reservation, wanted: Provisioning) -> Markup {
     let is_possible =
-        one.state().is_booked() && one.manual_provision == (access == Access::Provision);
+        one.state().is_booked() && one.manual_provision == (wanted == Provisioning::Provision);
     html! {
         p {
             b { (words::text(words::own_id(one))) } " of " (words::text(&one.user)) ", " (words::badge(one.state())) ", "
             (words::wire_window(one.plan.as_ref().and_then(|plan| plan.window.as_ref())))
         }
         @if is_possible {
-            p { (access.question()) }
-            form method="post" action=(words::path(access.page(), &one.id)) data-once="yes" {
+            p { (wanted.question()) }
+            form method="post" action=(words::path(wanted.page(), &one.id)) data-once="yes" {
                 (Form::hidden(visitor))
                 input type="hidden" name="change" value=(Uuid::new_v4());
-                button type="submit" { (access.label()) " it" }
+                button type="submit" { (wanted.label()) " it" }
                 " " a href=(words::page_of(one)) { "Leave it as it is" }
             }
         } @else {
@@ -149,7 +149,7 @@ async fn change(
     visitor: Visitor,
     Path(id): Path<String>,
     request: Request,
-    access: Access,
+    wanted: Provisioning,
 ) -> Response<Body> {
     let form = match Form::read(&visitor, request).await {
         Ok(form) => form,
@@ -162,11 +162,11 @@ async fn change(
         Err(status) => return visitor::failed(&visitor, HERE, &status),
     };
     let change_id = form.field("change").to_owned();
-    let answer = match access {
-        Access::Provision => {
+    let answer = match wanted {
+        Provisioning::Provision => {
             calls.provision(v1::ProvisionRequest { id: id.clone(), change_id, user }).await
         }
-        Access::Deprovision => {
+        Provisioning::Deprovision => {
             calls.deprovision(v1::DeprovisionRequest { id: id.clone(), change_id, user }).await
         }
     };
@@ -189,14 +189,15 @@ mod tests {
     #[test]
     fn only_what_changes_something_is_offered() {
         use v1::ReservationState as S;
-        let of = |state, manual, has| Access::of(&reservation(state, manual), has);
-        assert_eq!(of(S::Confirmed, true, false), Some(Access::Provision));
-        assert_eq!(of(S::Active, false, true), Some(Access::Deprovision));
+        let of = |state, manual, has| Provisioning::of(&reservation(state, manual), has);
+        assert_eq!(of(S::Confirmed, true, false), Some(Provisioning::Provision));
+        assert_eq!(of(S::Active, false, true), Some(Provisioning::Deprovision));
         assert_eq!(of(S::Confirmed, false, false), None);
         assert_eq!(of(S::Terminated, true, true), None);
         let visitor = Visitor::with_secret("0123456789abcdef0123456789abcdef");
         let asked = |manual| {
-            question(&visitor, &reservation(S::Confirmed, manual), Access::Provision).into_string()
+            question(&visitor, &reservation(S::Confirmed, manual), Provisioning::Provision)
+                .into_string()
         };
         let text = asked(true);
         assert!(

@@ -154,8 +154,7 @@ async fn not_reserved(
 ) -> Response<Body> {
     match status.code() {
         Code::InvalidArgument => {
-            let mistakes = mistakes_of(status, parsed);
-            if mistakes.of("form").is_some_and(|_| mistakes.0.len() == 1) {
+            if names_plan(status) {
                 // The digest is not known (any more): the plans are made anew.
                 let notice = html! {
                     p class="trouble" role="alert" {
@@ -164,7 +163,7 @@ async fn not_reserved(
                 };
                 return plan(state, visitor, fields, Some(&notice)).await;
             }
-            form_page(state, visitor, fields, &mistakes).await
+            form_page(state, visitor, fields, &mistakes_of(status, parsed)).await
         }
         Code::AlreadyExists if fields.name.is_empty() => {
             let body = html! {
@@ -325,6 +324,14 @@ pub(super) fn mistakes_of(status: &Status, parsed: &ParsedFields) -> Mistakes {
     mistakes
 }
 
+/// Is the digest of the plan what the coordinator finds wrong?
+fn names_plan(status: &Status) -> bool {
+    let details = status.get_details_bad_request();
+    let mut violations = details.map(|details| details.field_violations).unwrap_or_default();
+    violations.retain(|one| one.field == "plan_digest");
+    !violations.is_empty()
+}
+
 /// The form; with mistakes, it says that nothing was done.
 async fn form_page(
     state: &PageState,
@@ -393,9 +400,9 @@ fn form(
 fn times(fields: &RequestFields, mistakes: &Mistakes) -> Markup {
     html! {
         div class="row" {
-            (Input::new("for", "for", "For how long", &fields.length, "1h30").markup(mistakes))
-            (Input::new("after", "after", "Not before", &fields.after, "as soon as possible").markup(mistakes))
-            (Input::new("before", "before", "Over by", &fields.before, "starts within 24 h").markup(mistakes))
+            (Input::new("for", "for", "Duration", &fields.length, "1h30").markup(mistakes))
+            (Input::new("after", "after", "Earliest start", &fields.after, "as soon as possible").markup(mistakes))
+            (Input::new("before", "before", "Latest end", &fields.before, "starts within 24 h").markup(mistakes))
             div class="field" data-zone=[fields.zone.is_empty().then_some("yes")] {
                 (Input::new("zone", "zone", "Times are in", if fields.zone.is_empty() { "UTC" } else { &fields.zone }, "UTC").markup(mistakes))
             }

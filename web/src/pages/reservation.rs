@@ -14,7 +14,7 @@ use super::calls::PageCalls;
 use super::form::Form;
 use super::frame::{Frame, redirect, respond};
 use super::inventory::Inventory;
-use super::provision::Access;
+use super::provision::Provisioning;
 use super::visitor::{self, Visitor};
 use super::{PageState, change, words};
 
@@ -127,8 +127,8 @@ fn markup(
             @if change::is_changeable(one) {
                 a class="button" href=(words::path("change", &one.id)) { "Change…" } " "
             }
-            @if let Some(access) = Access::of(one, has_equipment(equipment)) {
-                a class="button" href=(words::path(access.page(), &one.id)) { (access.label()) "…" } " "
+            @if let Some(wanted) = Provisioning::of(one, has_equipment(equipment)) {
+                a class="button" href=(words::path(wanted.page(), &one.id)) { (wanted.label()) "…" } " "
             }
             @if is_releasable(one) {
                 a class="button danger" href=(words::path("release", &one.id)) { "Release…" }

@@ -21,12 +21,12 @@ fn what_is_alike_is_told_once_and_what_differs_by_row() {
     let text = compared(&[plan("N", 0), plan("M", 2_500)], &[]).into_string();
     assert_eq!(text.matches("4 CPUs").count(), 1, "{text}");
     assert!(text.contains("a N</td>") && text.contains("a M</td>"), "{text}");
-    assert!(text.contains(">price</th>") && text.contains(">2.5</td>"), "{text}");
+    assert!(text.contains(">Price</th>") && text.contains(">2.5</td>"), "{text}");
     assert!(!text.contains(">Paths</th>") && !text.contains(">Optimal</th>"), "{text}");
     assert_eq!(text.matches("Reserve this").count(), 2);
     let alone = compared(&[plan("N", 0)], &[]).into_string();
     assert!(alone.contains("4 CPUs at N") && !alone.contains(">Sites</th>"), "{alone}");
-    assert!(!alone.contains("price"), "{alone}");
+    assert!(!alone.contains("Price"), "{alone}");
 }
 
 #[test]

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{ResourceKind, Span, Time, limits};
+use coalloc_common::{RequestId, ResourceKind, Span, Time, limits};
 use coalloc_net::convert::{span_from_wire, span_to_wire, time_from_wire, time_to_wire};
 use coalloc_net::written;
 use coalloc_proto::notation::{self, Instant, amount};
@@ -220,6 +220,10 @@ impl RequestFields {
         }
         self.read_times(now, &mut parsed, &mut mistakes);
         self.read_options(&mut parsed, &mut mistakes);
+        if !self.name.is_empty() {
+            let name = RequestId::parse("name", &self.name);
+            mistakes.take("name", name.map_err(|error| error.problem()));
+        }
         parsed.request.user.clone_from(&self.user);
         parsed.request.manual_provision = (!self.manual.is_empty()).then_some(true);
         if mistakes.0.is_empty() { Ok(parsed) } else { Err(mistakes) }

@@ -70,13 +70,16 @@ pub(in crate::pages) fn said_of(mistakes: &Mistakes, input: &str) -> Markup {
 /// How many things are wrong, with a link to each, on top of a form.
 pub(in crate::pages) fn summary(mistakes: &Mistakes) -> Markup {
     let count = mistakes.0.len();
+    let mut all: Vec<_> =
+        mistakes.0.iter().map(|(input, text)| (caption(input), input, text)).collect();
+    all.sort();
     html! {
         @if count > 0 {
             div class="trouble" role="alert" {
                 p { (words::count(count, "field")) " cannot be read like this. Nothing was asked for." }
                 ul {
-                    @for (input, text) in &mistakes.0 {
-                        li { a href={ "#" (input) } { (text_of(input)) } ": " (words::text(text)) }
+                    @for ((_, caption), input, text) in &all {
+                        li { a href={ "#" (input) } { (caption) } ": " (words::text(text)) }
                     }
                 }
             }
@@ -84,13 +87,41 @@ pub(in crate::pages) fn summary(mistakes: &Mistakes) -> Markup {
     }
 }
 
-/// What a person calls an input: `site 2: cpus`.
-fn text_of(input: &str) -> String {
+/// Inputs in their order, by what labels call them. Those of rows come between sites and times.
+const CAPTIONS: [(&str, &str); 12] = [
+    ("sites", "Sites"),
+    ("links", "Links"),
+    ("after", "Start"),
+    ("for", "Duration"),
+    ("before", "Latest end"),
+    ("zone", "Times are in"),
+    ("name", "Name of the reservation"),
+    ("user", "For the user"),
+    ("first", "What matters most"),
+    ("second", "And next"),
+    ("solver", "Solver"),
+    ("frames", "Starts to try"),
+];
+
+/// What a person calls an input, `Site 2, CPUs`, behind its place in the order of the form.
+fn caption(input: &str) -> ((usize, usize), String) {
     let mut parts = input.splitn(3, '-');
-    match (parts.next(), parts.next().and_then(|row| row.parse::<usize>().ok()), parts.next()) {
-        (Some(what), Some(row), Some(name)) => format!("{what} {}: {name}", row + 1),
-        _ => input.to_owned(),
+    let (list, row, part) =
+        (parts.next(), parts.next().and_then(|row| row.parse::<usize>().ok()), parts.next());
+    if let (Some(list), Some(row), Some(part)) = (list, row, part) {
+        let (place, thing) = if list == "site" { (0, "Site") } else { (1, "Link") };
+        let part = match part {
+            "cpus" => "CPUs",
+            "others" => "further kinds",
+            "latency" => "largest latency",
+            other => other,
+        };
+        return ((place, row + 1), format!("{thing} {}, {part}", row + 1));
     }
+    let known = CAPTIONS.iter().position(|(one, _)| *one == input);
+    // The heads of lists stand before their rows.
+    let place = known.map_or((CAPTIONS.len(), 0), |at| (at, 0));
+    (place, known.map_or("The request", |at| CAPTIONS[at].1).to_owned())
 }
 
 /// A choice of one of several words; the first is the one that stands for none.
@@ -114,13 +145,17 @@ pub(in crate::pages) fn select(
     }
 }
 
+/// Names that the first sites may have.
+const EXAMPLES: [&str; 4] = ["a", "b", "c", "d"];
+
 /// The row of a requested site.
 pub(in crate::pages) fn site_row(row: usize, site: &SiteFields, mistakes: &Mistakes) -> Markup {
     let ids = ["name", "cpus", "others", "place"].map(|name| format!("site-{row}-{name}"));
+    let example = EXAMPLES.get(row).copied().unwrap_or_default();
     html! {
         fieldset class="row" {
             legend { "Site " (row + 1) }
-            (Input::new(&ids[0], "site", "Name", &site.name, "a").markup(mistakes))
+            (Input::new(&ids[0], "site", "Name", &site.name, example).markup(mistakes))
             (Input::new(&ids[1], "cpus", "CPUs", &site.cpus, "4").markup(mistakes))
             (Input::new(&ids[2], "others", "Further kinds", &site.others, "storage=500GB").markup(mistakes))
             (Input { list: Some("places"), ..Input::new(&ids[3], "place", "Place", &site.place, "anywhere") }.markup(mistakes))

@@ -33,7 +33,7 @@ fn a_form_comes_back_filled_and_nothing_typed_is_markup() {
     assert!(text.matches("value=\"&quot;&gt;&lt;script&gt;").count() >= 14, "{text}");
     assert!(text.contains("id=\"site-0-cpus-mistake\">`&quot;&gt;&lt;script"), "{text}");
     assert!(text.contains("aria-describedby=\"site-0-cpus-mistake\""), "{text}");
-    assert!(text.contains("href=\"#site-0-cpus\">site 1: cpus</a>"), "{text}");
+    assert!(text.contains("href=\"#site-0-cpus\">Site 1, CPUs</a>"), "{text}");
 }
 
 #[test]

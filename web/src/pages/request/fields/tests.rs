@@ -78,6 +78,7 @@ fn a_mistake_stands_at_its_input_and_says_what_is_allowed() {
         ("site=a&cpus=1&for=1h&from=a&rate=2G", "link-0-to", "needed: the name of a site"),
         ("site=a&cpus=1&for=1h&from=a&to=b&rate=7bit/s", "link-0-rate", "hardly meant"),
         ("site=a&cpus=1&for=1h&first=beauty", "first", "`beauty` is no objective"),
+        ("site=a&cpus=1&for=1h&name=a+b", "name", "\"a b\" is not allowed; allowed: 1 to 128"),
         ("site=a&cpus=1&for=1h&frames=many", "frames", "allowed: 1 to 256"),
     ];
     for (query, input, part) in cases {
