@@ -101,6 +101,10 @@ site:
 python:
     .ci/python target/debug/coalloc
 
+# The coordinator's page in Debian's chromium: every page for everybody, and what visitors do.
+page:
+    .ci/page target/debug/coalloc
+
 # Licences, bans and sources of all dependencies.
 deny:
     cargo deny check bans licenses sources

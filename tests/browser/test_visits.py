@@ -1,0 +1,103 @@
+"""What visitors do: they sign in, release, read a page again, and go on when the coordinator was away."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from conftest import Visit
+from demo import Demo
+
+
+def release(page: Page, id: str) -> None:
+    """Releases a reservation from its page on."""
+    page.goto(f"/reservations/{id}")
+    page.get_by_role("link", name="Release…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Release a reservation")
+    # Reading the question again changes nothing.
+    page.reload()
+    page.get_by_role("button", name="Release it").click()
+    page.wait_for_url(lambda url: unquote(url).endswith(f"/reservations/{id}"))
+
+
+def state(page: Page) -> str:
+    """The state on the page of a reservation."""
+    return page.locator("main .badge").first.inner_text()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["script", "no-script"])
+def test_a_reservation_is_released_once(demo: Demo, operator: Visit, scripts: bool) -> None:
+    id = demo.reserve(f"lecture-{scripts}")
+    page = operator(java_script_enabled=scripts).new_page()
+    release(page, id)
+    assert state(page) == "terminated"
+    # The answer to the form is a redirect, so it is not sent again.
+    page.reload()
+    assert state(page) == "terminated"
+    assert page.get_by_role("link", name="Release…").count() == 0
+    page.goto(f"/release/{id}")
+    expect(page.locator("main")).to_contain_text("There is nothing to release")
+
+
+def test_a_page_that_is_open_shows_what_happens_elsewhere(demo: Demo, operator: Visit) -> None:
+    id = demo.reserve("seminar")
+    context = operator()
+    watching = context.new_page()
+    watching.goto(f"/reservations/{id}")
+    expect(watching.locator("#live")).to_have_text("live")
+    assert state(watching) == "confirmed"
+    release(context.new_page(), id)
+    expect(watching.locator("main .badge").first).to_have_text("terminated")
+
+
+def test_a_page_recovers_when_the_coordinator_was_away(demo: Demo, operator: Visit) -> None:
+    page = operator().new_page()
+    # Shown if the test fails.
+    page.on("response", lambda answer: print(answer.status, answer.url))
+    page.on("requestfailed", lambda request: print(request.failure, request.url))
+    page.goto("/reservations")
+    expect(page.locator("#live")).to_have_text("live")
+    demo.kill()
+    expect(page.locator("#live")).to_contain_text("not live")
+    demo.start()
+    demo.reserve("after-the-restart")
+    expect(page.locator("#live")).to_have_text("live", timeout=30_000)
+    expect(page.get_by_role("link", name="after-the-restart")).to_be_visible()
+    # What was read before is still there once.
+    page.reload()
+    assert page.get_by_role("link", name="after-the-restart").count() == 1
+
+
+def sign_in(page: Page, token: str) -> None:
+    page.goto("/sign-in")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_token_signs_in_for_what_its_user_may_see(demo: Demo, stranger: Visit) -> None:
+    demo.reserve("of-carol", user="carol")
+    demo.reserve("of-dave", user="dave")
+    context = stranger()
+    page = context.new_page()
+    page.goto("/reservations")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+    sign_in(page, demo.login.token("carol", minutes=-5))
+    expect(page.locator("main [role=alert]")).to_contain_text("token")
+    sign_in(page, "no token, but some words")
+    expect(page.locator("main [role=alert]")).to_contain_text("this is no token")
+
+    sign_in(page, demo.login.token("carol"))
+    page.wait_for_url(demo.web + "/")
+    expect(page.locator(".reader")).to_have_text("Signed in by a token")
+    cookies = [one for one in context.cookies() if one["name"] == "__Host-coalloc-token"]
+    assert [(one["httpOnly"], one["secure"], one["sameSite"], one["expires"]) for one in cookies] == [(True, True, "Strict", -1)]
+    page.get_by_role("link", name="Reservations").click()
+    expect(page.get_by_role("link", name="of-carol")).to_be_visible()
+    assert page.get_by_role("link", name="of-dave").count() == 0
+
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(demo.web + "/sign-in")
+    assert page.goto("/reservations").status == 401
