@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from icalendar import Calendar
 from playwright.sync_api import Page, expect
 
 from conftest import Visit
@@ -70,6 +73,32 @@ def test_a_page_recovers_when_the_coordinator_was_away(demo: Demo, operator: Vis
     assert page.get_by_role("link", name="after-the-restart").count() == 1
 
 
+def test_a_calendar_program_reads_what_is_reserved_and_released(demo: Demo, operator: Visit) -> None:
+    kept, released = demo.reserve("kept", user="erin"), demo.reserve("released", user="erin")
+    page = operator().new_page()
+    release(page, released)
+    page.goto("/reservations?user=erin")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Calendar (.ics)").click()
+    assert download.value.suggested_filename == "reservations.ics"
+    text = Path(download.value.path()).read_bytes()
+    assert all(len(line) <= 75 for line in text.split(b"\r\n"))
+    calendar = Calendar.from_ical(text)
+    events = {event["SUMMARY"]: event for event in calendar.walk("VEVENT")}
+    assert events.keys() == {"kept", "released"}
+    assert not any(event.errors for event in [calendar, *events.values()])
+    found = [(str(one["STATUS"]), one["SEQUENCE"], str(one["UID"])) for one in events.values()]
+    assert found == [("CONFIRMED", 0, f"{kept}@coalloc"), ("CANCELLED", 1, f"{released}@coalloc")]
+    booked = json.loads(demo.run("show", kept, "--json"))["plan"]["window"]
+    times = [events["kept"].decoded(name).isoformat() for name in ("DTSTART", "DTEND")]
+    assert times == [booked[name].replace("Z", "+00:00") for name in ("start", "end")]
+    description = str(events["kept"]["DESCRIPTION"]).splitlines()
+    assert description[0] == "confirmed of erin"
+    assert [line.partition(" at ")[0] for line in description[1:3]] == ["a: 1 CPU", "b: 1 CPU"]
+    page.goto(str(events["kept"]["URL"]))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Reservation kept")
+
+
 def sign_in(page: Page, token: str) -> None:
     page.goto("/sign-in")
     page.get_by_label("Token").fill(token)
@@ -83,6 +112,7 @@ def test_a_token_signs_in_for_what_its_user_may_see(demo: Demo, stranger: Visit)
     page = context.new_page()
     page.goto("/reservations")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+    assert context.request.get("/calendar.ics").status == 401
 
     sign_in(page, demo.login.token("carol", minutes=-5))
     expect(page.locator("main [role=alert]")).to_contain_text("token")
@@ -97,6 +127,9 @@ def test_a_token_signs_in_for_what_its_user_may_see(demo: Demo, stranger: Visit)
     page.get_by_role("link", name="Reservations").click()
     expect(page.get_by_role("link", name="of-carol")).to_be_visible()
     assert page.get_by_role("link", name="of-dave").count() == 0
+    calendar = context.request.get("/calendar.ics").text()
+    assert "of-carol" in calendar
+    assert "of-dave" not in calendar
 
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url(demo.web + "/sign-in")

@@ -70,6 +70,10 @@ async fn pages_answer_and_a_form_releases_once() {
     assert!(list.contains(">lecture</a>"), "{list}");
     let others = page(port, "/reservations?user=UserB").await;
     assert!(!others.contains("lecture"), "{others}");
+    let calendar = page(port, "/calendar.ics?user=UserA").await;
+    assert!(calendar.contains("content-type: text/calendar; charset=utf-8"), "{calendar}");
+    assert!(calendar.contains(&format!("\r\nUID:{}@coalloc\r\n", made.id)), "{calendar}");
+    assert!(!page(port, "/calendar.ics?user=UserB").await.contains("VEVENT"));
 
     // A name that leads here is not believed.
     let elsewhere = send_as("evil.example", port, "GET /", "", "").await;

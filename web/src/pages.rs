@@ -9,6 +9,7 @@
 //! * `request`: a form for a co-allocation, and what is reserved by it. `plans`: plans side by side, and what there is instead of
 //!   one.
 //! * `change`: another window or other amounts for a reservation. `provision`: its user is let in to the equipment, or out.
+//! * `calendar`: the reservations of the list as a file for calendar programs.
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing.
 //! * `live`: events, at which a page reads itself again.
 //! * `words`: values as people read them.
@@ -19,6 +20,7 @@
 //! Left out: parts that are added or dropped, tasks, series, workflows and pictures, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
 //! Forgery Prevention" and "Content Security Policy".
 
+mod calendar;
 mod calls;
 mod change;
 mod drawn;
@@ -55,6 +57,7 @@ pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
         .route("/", get(timeline::show))
         .route("/map", get(map::show))
         .route("/reservations", get(list::show))
+        .route("/calendar.ics", get(calendar::show))
         .route("/reservations/{*id}", get(reservation::show))
         .route("/release/{*id}", get(reservation::ask).post(reservation::release))
         .route("/request", get(request::show).post(request::submit))

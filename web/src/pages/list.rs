@@ -61,6 +61,13 @@ impl Filter {
         }
     }
 
+    /// The address of the calendar of these users.
+    fn calendar(&self) -> String {
+        let user = (!self.user.is_empty()).then_some(("user", &self.user));
+        let query = Serializer::new(String::new()).extend_pairs(user).finish();
+        if query.is_empty() { "/calendar.ics".to_owned() } else { format!("/calendar.ics?{query}") }
+    }
+
     /// The address of the page of this list that begins there.
     fn address(&self, page: &str) -> String {
         let mut query = Serializer::for_suffix("/reservations?".to_owned(), "/reservations?".len());
@@ -109,6 +116,7 @@ fn markup(filter: &Filter, answer: &v1::ListResponse) -> Markup {
                 " " a href=(filter.address(&answer.next_page_token)) { "The next ones" }
             }
         }
+        p { a href=(filter.calendar()) { "Calendar (.ics)" } ", with those that are over or released." }
     }
 }
 
@@ -191,6 +199,8 @@ mod tests {
         assert_eq!(filter.request().states, [i32::from(v1::ReservationState::Failed)]);
         let address = filter.address("8");
         assert_eq!(address, "/reservations?user=a%26b&state=failed&page=8");
+        assert_eq!(filter.calendar(), "/calendar.ics?user=a%26b");
+        assert_eq!(Filter::default().calendar(), "/calendar.ics");
         let again = Filter::of(address.split_once('?').map(|(_, query)| query));
         assert_eq!(again, Filter { page: "8".into(), ..filter });
     }
