@@ -702,7 +702,7 @@ pub const LISTEN_BACKLOG: u32 = 4_096;
 /// Open files of a daemon apart from its live connections: other connections, the watchers' files, the ledger, and
 /// the calls to other daemons.
 pub const FILES_BESIDE_CONNECTIONS: usize =
-    SILENT_MAX + LEAVING_MAX + CUT_MAX + 2 * WATCHERS_MAX + 96;
+    SILENT_MAX + LEAVING_MAX + CUT_MAX + 2 * (WATCHERS_MAX + OWN_WATCHES_MAX) + 96;
 /// Open files that a daemon sets as its limit at its start, as far as the system lets it: enough for all of the
 /// above, and for a coordinator's connections to thousands of resource managers.
 pub const FILES_WANTED: u64 = 4_096;
@@ -836,6 +836,8 @@ pub const RESERVE_PATIENCE: Span = Span::from_secs(60);
 /// Watchers of one daemon; one more is answered "busy, try again". Each has its own connection to the ledger (two
 /// open files): see [`FILES_BESIDE_CONNECTIONS`].
 pub const WATCHERS_MAX: usize = 64;
+/// Watches by which a daemon follows its own ledger: one for all pages, and those before it that are about to end.
+pub const OWN_WATCHES_MAX: usize = 4;
 /// Most records that a watcher reads at once.
 pub const WATCH_CHUNK: usize = 128;
 /// Bytes of records after which a watcher stops reading; together with [`WATCH_BUFFER`] this bounds its memory.

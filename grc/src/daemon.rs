@@ -14,6 +14,7 @@ use coalloc_net::telemetry::Telemetry;
 use coalloc_net::tips::service::LedgersService;
 use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
+use coalloc_web::changes::ChangeSource;
 use coalloc_web::listener;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -32,6 +33,7 @@ use crate::node::shell;
 use crate::pictures::Pictures;
 use crate::planning::Planners;
 use crate::planning::plan_cache::PlanCache;
+use crate::views::events::ChangeMarks;
 
 /// Serves until SIGTERM or Ctrl-C, then lets calls in flight finish. If the ledger is shared, the process first stands by until
 /// it leads.
@@ -180,7 +182,13 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
                 // Without a sender the daemon has ended.
                 let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
             };
-            Some(tokio::spawn(listener::serve(listener, access.tls.clone(), local, stop)))
+            let handle = node.handle.clone();
+            let changes: ChangeSource = Arc::new(move || {
+                let handle = handle.clone();
+                Box::pin(async move { handle.watch_itself(ChangeMarks).await })
+            });
+            let tls = access.tls.clone();
+            Some(tokio::spawn(listener::serve(listener, tls, local, changes, stop)))
         }
     };
     let stop = async {

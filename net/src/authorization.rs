@@ -44,6 +44,8 @@ struct ProvenCaller {
 /// and by token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallerKey {
+    /// The daemon itself.
+    Itself,
     /// Everybody in plain text.
     PlainText,
     /// Everybody who has shown nothing.

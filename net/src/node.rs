@@ -371,6 +371,15 @@ where
         self.feed.watch(self.clone(), caller, token, events).await
     }
 
+    /// A stream of everything that becomes durable from now on, for the daemon itself. It has one of the few places that the
+    /// daemon keeps for itself, so callers take none from it and lose none to it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED when the daemon has too many such watches, UNAVAILABLE when the node is stopping.
+    pub async fn watch_itself<E: Events<C>>(&self, events: E) -> Result<Watch<E::Message>, Status> {
+        self.feed.watch_itself(self.clone(), events).await
+    }
+
     /// The number and hash of the ledger's last durable record, and the id with which its chain begins.
     ///
     /// # Errors

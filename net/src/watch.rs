@@ -43,7 +43,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Code, Status};
 
 use self::places::{WatchPlace, WatchPlaces};
-use crate::authorization::Caller;
+use crate::authorization::{Caller, CallerKey};
 use crate::latest::LatestValue;
 use crate::machine::{self, Host};
 use crate::node::Handle;
@@ -139,6 +139,8 @@ pub struct Feed<R> {
     durable: LatestValue<u64>,
     end: watch::Sender<bool>,
     places: WatchPlaces,
+    /// The places of watches by which the daemon itself follows its ledger.
+    own_places: WatchPlaces,
 }
 
 // Not derived: a derive would ask for `R: Clone`.
@@ -150,6 +152,7 @@ impl<R> Clone for Feed<R> {
             durable: self.durable.clone(),
             end: self.end.clone(),
             places: self.places.clone(),
+            own_places: self.own_places.clone(),
         }
     }
 }
@@ -236,6 +239,7 @@ impl<R: 'static> Feed<R> {
             durable: durable.clone(),
             end: watch::Sender::new(false),
             places: WatchPlaces::new(limits::WATCHERS_MAX),
+            own_places: WatchPlaces::new(limits::OWN_WATCHES_MAX),
         };
         (DurableMark(durable), feed)
     }
@@ -260,11 +264,15 @@ impl<R: 'static> Feed<R> {
 
     /// See [`Handle::follow`].
     pub(crate) fn follow(&self, caller: &Caller) -> Result<WatcherSlot, Status> {
+        self.slot(&self.places, caller.key())
+    }
+
+    fn slot(&self, places: &WatchPlaces, caller: CallerKey) -> Result<WatcherSlot, Status> {
         let mut end = self.end.subscribe();
         if *end.borrow_and_update() {
             return Err(status::stopping());
         }
-        let place = self.places.enter(caller.key())?;
+        let place = places.enter(caller)?;
         Ok(WatcherSlot { durable: self.durable.clone(), end, place })
     }
 
@@ -283,7 +291,39 @@ impl<R: 'static> Feed<R> {
         E: Events<C>,
     {
         let begin = WatchStart::parse(token).map_err(|error| status::invalid(&error))?;
-        let WatcherSlot { durable: _, end, place } = self.follow(caller)?;
+        self.watch_at(handle, self.follow(caller)?, begin, events).await
+    }
+
+    /// See [`Handle::watch_itself`].
+    pub(crate) async fn watch_itself<C, E>(
+        &self,
+        handle: Handle<C>,
+        events: E,
+    ) -> Result<Watch<E::Message>, Status>
+    where
+        C: Core<Record = R> + Send + 'static,
+        C::Input: Send,
+        R: Send + Sync,
+        E: Events<C>,
+    {
+        let slot = self.slot(&self.own_places, CallerKey::Itself)?;
+        self.watch_at(handle, slot, WatchStart::Now, events).await
+    }
+
+    async fn watch_at<C, E>(
+        &self,
+        handle: Handle<C>,
+        slot: WatcherSlot,
+        begin: WatchStart,
+        events: E,
+    ) -> Result<Watch<E::Message>, Status>
+    where
+        C: Core<Record = R> + Send + 'static,
+        C::Input: Send,
+        R: Send + Sync,
+        E: Events<C>,
+    {
+        let WatcherSlot { durable: _, end, place } = slot;
         let (readers, id) = (Arc::clone(&self.readers), self.ledger_id.to_string());
         let durable = self.durable.get();
         let (reader, cursor) = blocking(handle.host(), move || {

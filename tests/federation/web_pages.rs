@@ -1,12 +1,16 @@
 //! The coordinator's page in plain text, over raw HTTP: its pages answer, a form needs the secret of its browser, and a form
-//! that is sent twice releases once.
+//! that is sent twice releases once. Two hundred viewers share one watch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use coalloc_proto::v1;
 
-use crate::harness::{Federation, Setup, free_port, pair};
+use crate::harness::{Federation, Setup, free_port, pair, seconds_from_now};
 
 /// A request of one connection to this host, and the whole answer to it.
 pub(crate) async fn send_as(
@@ -113,4 +117,162 @@ async fn pages_answer_and_a_form_releases_once() {
     let shown = page(port, &format!("/reservations/{}", made.id)).await;
     assert!(shown.contains(">terminated</span>") && !shown.contains("href=\"/release/"), "{shown}");
     federation.audit_at_rest().await;
+}
+
+/// A page that is open: its stream of events.
+struct Viewer {
+    stream: TcpStream,
+    received: String,
+}
+
+impl Viewer {
+    /// Opens the stream; `known` is the id of the last event that the browser has.
+    async fn open(port: u16, known: Option<&str>) -> Self {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let known = known.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let request = format!("GET /live HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{known}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        Self { stream, received: String::new() }
+    }
+
+    /// Reads the next event, without its signs of life, and returns its id and whether something has changed.
+    async fn next(&mut self) -> (String, bool) {
+        loop {
+            if let Some((before, rest)) = self.received.split_once("\n\n") {
+                let (before, rest) = (before.to_owned(), rest.to_owned());
+                self.received = rest;
+                if let Some((_, event)) = before.split_once("id: ") {
+                    let (id, data) = event.split_once('\n').unwrap_or((event, ""));
+                    return (id.to_owned(), data == "data: changed");
+                }
+                continue;
+            }
+            let mut buffer = [0; 4_096];
+            let length = self.stream.read(&mut buffer).await.unwrap();
+            assert!(length > 0, "the stream has ended: {}", self.received);
+            self.received.push_str(std::str::from_utf8(&buffer[..length]).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_hundred_viewers_take_no_watch_from_others_and_miss_nothing() {
+    let (federation, port) = with_pages().await;
+    let mut viewers = Vec::new();
+    for _ in 0..200 {
+        viewers.push(Viewer::open(port, None).await);
+    }
+    let mut begins = std::collections::BTreeSet::new();
+    for viewer in &mut viewers {
+        let (id, has_changed) = viewer.next().await;
+        assert!(!has_changed);
+        begins.insert(id);
+    }
+    assert_eq!(begins.len(), 1, "they follow one watch: {begins:?}");
+    let begin = begins.pop_first().unwrap();
+
+    // As many watches as ever are left for others.
+    let mut watches = Vec::new();
+    for _ in 0..coalloc_common::limits::WATCHERS_MAX {
+        let request = v1::WatchRequest::default();
+        watches.push(federation.grc().watch(request).await.unwrap());
+    }
+    federation.reserve_confirmed("lecture", pair(4, 100, 600, 3_600)).await;
+    for viewer in &mut viewers {
+        assert!(viewer.next().await.1);
+    }
+
+    // Whoever was away hears at once that it has missed something, and whoever was not, does not.
+    let (now, missed) = Viewer::open(port, Some(&begin)).await.next().await;
+    assert!(missed && now != begin, "{now}");
+    assert_eq!(Viewer::open(port, Some(&now)).await.next().await, (now, false));
+    assert!(Viewer::open(port, Some("of another ledger")).await.next().await.1);
+}
+
+/// The 99th percentile of Hold at a resource manager, one after the other for some seconds.
+async fn hold_p99(federation: &Federation, run: &str) -> Duration {
+    let mut client = federation.rm("nrm");
+    let window =
+        v1::Window { start: Some(seconds_from_now(86_400)), end: Some(seconds_from_now(86_460)) };
+    let (begin, mut took) = (Instant::now(), Vec::new());
+    while begin.elapsed() < Duration::from_secs(10) {
+        let transaction = format!("measured-{run}/{}", took.len());
+        let segment = v1::Segment {
+            resource: "A-B".into(),
+            amount: 1,
+            window: Some(window),
+            ..v1::Segment::default()
+        };
+        let hold = v1::HoldRequest {
+            transaction: transaction.clone(),
+            coordinator: "grc".into(),
+            segments: vec![segment],
+            ..v1::HoldRequest::default()
+        };
+        let sent = Instant::now();
+        let answer = client.hold(hold).await.unwrap().into_inner();
+        took.push(sent.elapsed());
+        assert!(matches!(answer.answer, Some(v1::hold_response::Answer::Held(_))), "{answer:?}");
+        let abort =
+            v1::AbortRequest { transaction, coordinator: "grc".into(), ..Default::default() };
+        client.abort(abort).await.unwrap();
+    }
+    took.sort_unstable();
+    took[took.len() * 99 / 100]
+}
+
+/// Reads the page as its script does: soon after a change, and at most once a second.
+async fn view(port: u16, number: u64, read: Arc<AtomicUsize>) {
+    let mut viewer = Viewer::open(port, None).await;
+    let second = Duration::from_secs(1);
+    loop {
+        if viewer.next().await.1 {
+            tokio::time::sleep(second.mul_f64(number as f64 / 200.0)).await;
+            assert_eq!(status(&page(port, "/").await), "200");
+            read.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(second).await;
+        }
+    }
+}
+
+/// Nine paired runs: the 99th percentile of Hold while somebody reserves twice a second, without and with 200 viewers of the
+/// timeline. Measured by hand (docs/FIGURES.md), since it depends on the machine.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement: docs/FIGURES.md has the command"]
+async fn what_two_hundred_viewers_cost() {
+    let (federation, port) = with_pages().await;
+    let mut reserving = federation.grc();
+    let busy = tokio::spawn(async move {
+        let mut pause = tokio::time::interval(Duration::from_millis(500));
+        for number in 0.. {
+            pause.tick().await;
+            let id = format!("busy-{number}");
+            let request = Some(pair(1, 1, 600, 3_600));
+            let wanted =
+                v1::ReserveRequest { request_id: id.clone(), request, ..Default::default() };
+            reserving.reserve(wanted).await.unwrap();
+            let release = v1::ReleaseReservationRequest { id, ..Default::default() };
+            reserving.release(release).await.unwrap();
+        }
+    });
+    let mut ratios = Vec::new();
+    for run in 0..9 {
+        let without = hold_p99(&federation, &format!("without-{run}")).await;
+        let read = Arc::new(AtomicUsize::new(0));
+        let mut viewers = tokio::task::JoinSet::new();
+        for number in 0..200 {
+            viewers.spawn(view(port, number, Arc::clone(&read)));
+        }
+        let with = hold_p99(&federation, &format!("with-{run}")).await;
+        assert!(viewers.try_join_next().is_none(), "a viewer has stopped");
+        let ratio = with.as_secs_f64() / without.as_secs_f64();
+        let read = read.load(Ordering::Relaxed);
+        println!(
+            "p99 of Hold {without:?} without, {with:?} with viewers, who read {read} pages: {ratio:.2} times"
+        );
+        ratios.push(ratio);
+    }
+    busy.abort();
+    ratios.sort_by(f64::total_cmp);
+    println!("{:.2} times, median of nine runs", ratios[4]);
 }

@@ -26,7 +26,7 @@ use crate::error;
 /// Bytes before each message of gRPC: whether it is compressed, and its length.
 const FRAME_HEAD: usize = 5;
 /// The header with the id of the last event that a browser has received.
-const LAST_EVENT: &str = "last-event-id";
+pub(crate) const LAST_EVENT: &str = "last-event-id";
 
 /// The request in the query `message=JSON` of a GET; without one, an empty request.
 pub(crate) fn message_of_query(query: Option<&str>) -> Result<Vec<u8>, Status> {

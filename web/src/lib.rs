@@ -4,6 +4,7 @@
 //! * [`json`]: every method of the coordinator as `POST /SERVICE/METHOD` with canonical proto3 JSON, by the unary rules of
 //!   the Connect protocol.
 //! * [`events`]: methods that answer with a stream, as server-sent events.
+//! * [`changes`]: the coordinator's changes, which all pages follow together.
 //! * [`error`]: a status of gRPC as an answer of HTTP.
 //! * `pages`: the coordinator's page, for people with a browser.
 //! * `site`: whether a request comes from a page of another site.
@@ -15,6 +16,7 @@
 //! Left out: what the methods do, which `grc` has, and services of resource managers. Source: the Connect protocol
 //! reference, "Unary-Request" and "Unary-Response"; WHATWG HTML, section 9.2 (server-sent events).
 
+pub mod changes;
 pub mod error;
 pub mod events;
 mod host;
@@ -27,15 +29,17 @@ use axum::Router;
 use axum::routing::any;
 use coalloc_net::server::local::LocalServices;
 
+use self::changes::ChangeSource;
+
 /// The services whose methods can be called here.
 const SERVICES: [&str; 2] = ["coalloc.v1.Coordinator", "coalloc.v1.Workflows"];
 
 /// What answers the requests of this listener.
-fn router(services: LocalServices, has_tls: bool) -> Router {
+fn router(services: LocalServices, changes: ChangeSource, has_tls: bool) -> Router {
     let mut router = Router::new();
     for service in SERVICES {
         router = router.route(&format!("/{service}/{{method}}"), any(json::answer));
     }
     let router = router.with_state(services.clone());
-    router.merge(pages::router(services, has_tls)).fallback(json::nothing_here)
+    router.merge(pages::router(services, changes, has_tls)).fallback(json::nothing_here)
 }

@@ -23,6 +23,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
+use crate::changes::ChangeSource;
+
 /// The client of a connection; an extension of each of its requests.
 #[derive(Debug, Clone, Default)]
 pub struct WebClient {
@@ -37,10 +39,11 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsServer>,
     services: LocalServices,
+    changes: ChangeSource,
     stop: impl Future<Output = ()>,
 ) {
     let tls = tls.map(|tls| tls.for_web());
-    let router = crate::router(services, tls.is_some());
+    let router = crate::router(services, changes, tls.is_some());
     let places = Arc::new(Semaphore::new(limits::WEB_CONNECTIONS_MAX));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();

@@ -43,16 +43,20 @@ use axum::Router;
 use axum::routing::{get, post};
 use coalloc_net::server::local::LocalServices;
 
+use crate::changes::{ChangeSource, SharedChanges};
+
 /// What the pages are made from.
 #[derive(Clone)]
 struct PageState {
     services: LocalServices,
+    /// What all pages follow.
+    changes: SharedChanges,
     /// Does the listener prove who it is, and its readers who they are?
     has_tls: bool,
 }
 
 /// What answers requests for pages.
-pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
+pub(crate) fn router(services: LocalServices, changes: ChangeSource, has_tls: bool) -> Router {
     Router::new()
         .route("/", get(timeline::show))
         .route("/map", get(map::show))
@@ -74,5 +78,5 @@ pub(crate) fn router(services: LocalServices, has_tls: bool) -> Router {
         .route("/assets/icon.svg", get(frame::icon))
         .route("/favicon.ico", get(frame::icon))
         .layer(axum::middleware::map_response(frame::bounded))
-        .with_state(PageState { services, has_tls })
+        .with_state(PageState { services, changes: SharedChanges::new(changes), has_tls })
 }

@@ -16,6 +16,7 @@ use coalloc_protocol::coordinator::{
     Coordinator, CoordinatorRecord, Differs, MendTarget, State, Ticket, Usage, UsagePhase,
 };
 use coalloc_protocol::message::Decision;
+use coalloc_web::changes::{ChangeMark, ChangedReservation};
 
 use crate::views::view;
 
@@ -83,12 +84,7 @@ impl Events<Coordinator> for ReservationEvents {
         token: &dyn Fn() -> String,
     ) -> Option<v1::WatchResponse> {
         let record = &entry.record;
-        let whose = match subject(record) {
-            Subject::Ticket(id, ticket) => AttemptOwner::of(id, ticket),
-            Subject::Reservation(id) => owners.get(id.as_str())?.clone(),
-            Subject::Transaction(txn) => owners.get(txn.as_str())?.clone(),
-            Subject::Nothing => return None,
-        };
+        let whose = owner(record, owners)?;
         if !self.wants(&whose) {
             return None;
         }
@@ -116,6 +112,48 @@ impl Events<Coordinator> for ReservationEvents {
     fn progress(&self, resume_token: String) -> v1::WatchResponse {
         let progress = v1::WatchProgress { resume_token };
         v1::WatchResponse { what: Some(v1::watch_response::What::Progress(progress)) }
+    }
+}
+
+/// Whose reservation a record is about, if it is about one that is remembered.
+fn owner(record: &CoordinatorRecord, owners: &Owners) -> Option<AttemptOwner> {
+    match subject(record) {
+        Subject::Ticket(id, ticket) => Some(AttemptOwner::of(id, ticket)),
+        Subject::Reservation(id) => owners.get(id.as_str()).cloned(),
+        Subject::Transaction(txn) => owners.get(txn.as_str()).cloned(),
+        Subject::Nothing => None,
+    }
+}
+
+/// Whose reservations have changed, and not how: for pages, which then read what their visitors may see.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeMarks;
+
+impl Events<Coordinator> for ChangeMarks {
+    type Message = ChangeMark;
+    type Facts = Owners;
+
+    fn needs_facts(record: &CoordinatorRecord) -> bool {
+        <ReservationEvents as Events<Coordinator>>::needs_facts(record)
+    }
+
+    fn facts(records: &[Entry<CoordinatorRecord>], core: &Coordinator) -> Owners {
+        <ReservationEvents as Events<Coordinator>>::facts(records, core)
+    }
+
+    fn event(
+        &self,
+        entry: &Entry<CoordinatorRecord>,
+        owners: &Owners,
+        token: &dyn Fn() -> String,
+    ) -> Option<ChangeMark> {
+        let whose = owner(&entry.record, owners)?;
+        let user = Some(whose.user).filter(|_| !whose.of_parent);
+        Some(ChangeMark { token: token(), change: Some(ChangedReservation { user }) })
+    }
+
+    fn progress(&self, token: String) -> ChangeMark {
+        ChangeMark { token, change: None }
     }
 }
 

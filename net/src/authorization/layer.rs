@@ -134,6 +134,18 @@ impl AuthorizationLayer {
         Ok(caller)
     }
 
+    /// The same; a denial takes as long as that of a call.
+    pub(crate) async fn judge_patiently<B>(
+        &self,
+        request: &Request<B>,
+    ) -> Result<Caller, tonic::Status> {
+        let judged = self.judge(request);
+        if judged.is_err() {
+            tokio::time::sleep(limits::DENIAL_PAUSE.to_std()).await;
+        }
+        judged
+    }
+
     /// Counts an allowed call of a user, which may be one too many.
     fn count(&self, caller: &Caller) -> Result<(), tonic::Status> {
         let (Some(rates), Some(user)) = (&self.call_rates, caller.user()) else { return Ok(()) };

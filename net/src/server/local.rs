@@ -20,6 +20,7 @@ use tonic::service::Routes;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
+use crate::authorization::Caller;
 use crate::authorization::layer::{AuthorizationLayer, AuthorizationService};
 use crate::identity::server::ProvenClient;
 use crate::identity::settings::Access;
@@ -31,7 +32,10 @@ type Layered = Calls<AuthorizationService<NeedsService<LeadershipService<Routes>
 
 /// The services of a server, for calls from within its process.
 #[derive(Clone)]
-pub struct LocalServices(Layered);
+pub struct LocalServices {
+    services: Layered,
+    judge: AuthorizationLayer,
+}
 
 impl LocalServices {
     /// The services of these routes, for whoever has access.
@@ -43,7 +47,8 @@ impl LocalServices {
             call_rates: access.call_rates.clone(),
             clock: access.clock.clone(),
         };
-        Self(CallsLayer.layer(judged.layer(NeedsLayer.layer(leads))))
+        let services = CallsLayer.layer(judged.layer(NeedsLayer.layer(leads)));
+        Self { services, judge: judged }
     }
 
     /// A channel on behalf of a client with this certificate, or else with this token (`Bearer ...`).
@@ -53,7 +58,8 @@ impl LocalServices {
         client: Option<Arc<ProvenClient>>,
         token: Option<HeaderValue>,
     ) -> LocalChannel {
-        LocalChannel { services: self.0.clone(), client, token }
+        let Self { services, judge } = self.clone();
+        LocalChannel { services, judge, client, token }
     }
 }
 
@@ -61,8 +67,35 @@ impl LocalServices {
 #[derive(Clone)]
 pub struct LocalChannel {
     services: Layered,
+    judge: AuthorizationLayer,
     client: Option<Arc<ProvenClient>>,
     token: Option<HeaderValue>,
+}
+
+impl LocalChannel {
+    /// Whoever calls by this channel, judged and counted as for a call of the method at `path`.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED, as the call would be answered; a denial takes a while.
+    pub async fn caller(&self, path: &str) -> Result<Caller, Status> {
+        let mut request = Request::builder().uri(path).body(());
+        if let Ok(request) = &mut request {
+            self.identify(request);
+        }
+        let request = request.map_err(|error| Status::internal(format!("{path}: {error}")))?;
+        self.judge.judge_patiently(&request).await
+    }
+
+    /// Adds to a request what its client has shown, and takes away what somebody else may have put there.
+    fn identify<B>(&self, request: &mut Request<B>) {
+        if let Some(client) = &self.client {
+            request.extensions_mut().insert(Arc::clone(client));
+        }
+        request.headers_mut().remove(AUTHORIZATION);
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
+    }
 }
 
 impl Service<Request<Body>> for LocalChannel {
@@ -76,13 +109,7 @@ impl Service<Request<Body>> for LocalChannel {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        if let Some(client) = &self.client {
-            request.extensions_mut().insert(Arc::clone(client));
-        }
-        request.headers_mut().remove(AUTHORIZATION);
-        if let Some(token) = &self.token {
-            request.headers_mut().insert(AUTHORIZATION, token.clone());
-        }
+        self.identify(&mut request);
         let answer = self.services.call(request);
         Box::pin(async move {
             let late = || Status::deadline_exceeded("the call took too long").into_http();

@@ -126,12 +126,7 @@
       // Something may have happened since the page was read.
       due();
     };
-    events.onmessage = (event) => {
-      // A sign of life has nothing new.
-      if ("event" in JSON.parse(event.data)) {
-        due();
-      }
-    };
+    events.onmessage = due;
     events.onerror = (event) => {
       say("not live: connecting again");
       // With data it is the server's last word; without a connection, the browser has given up.
