@@ -871,8 +871,16 @@ pub const WEB_LIST_ROWS: u32 = 200;
 /// Most reservations that a drawing is made of. They are read in one answer after the other, and the page says when there are
 /// more.
 pub const WEB_DRAWN_MAX: usize = 10_000;
-/// Most bars of one timeline; the page says how many are left out.
+/// Most bars of one timeline. Of more, each row shows how much of it is taken, as steps.
 pub const WEB_BARS_MAX: usize = 2_000;
+/// Most steps of one row of a timeline: one for two pixels of the widest page.
+pub const WEB_STEP_COLUMNS_MAX: usize = 640;
+/// Most steps of all rows of a timeline together; rows of a large federation have fewer. At most 20 bytes each.
+pub const WEB_STEPS_MAX: usize = 20_000;
+/// Rows of single servers below one timeline; the page says how many are left out.
+pub const WEB_SERVER_ROWS_MAX: usize = 100;
+/// Sites about which one timeline asks what is otherwise taken, each with a call of its own.
+pub const WEB_ASKED_SITES_MAX: usize = 32;
 /// Most workflows whose plans are read for one drawing, each with a call of its own.
 pub const WEB_WORKFLOWS_MAX: usize = 20;
 /// Scrapes of metrics answered at a time; one more waits. A Prometheus and its replica need two.

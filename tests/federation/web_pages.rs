@@ -196,7 +196,7 @@ async fn hold_p99(federation: &Federation, run: &str) -> Duration {
         v1::Window { start: Some(seconds_from_now(86_400)), end: Some(seconds_from_now(86_460)) };
     let (begin, mut took) = (Instant::now(), Vec::new());
     while begin.elapsed() < Duration::from_secs(10) {
-        let transaction = format!("measured-{run}/{}", took.len());
+        let transaction = format!("grc-{run}-{}/1", took.len());
         let segment = v1::Segment {
             resource: "A-B".into(),
             amount: 1,
@@ -257,13 +257,13 @@ async fn what_two_hundred_viewers_cost() {
     });
     let mut ratios = Vec::new();
     for run in 0..9 {
-        let without = hold_p99(&federation, &format!("without-{run}")).await;
+        let without = hold_p99(&federation, &format!("a{run}")).await;
         let read = Arc::new(AtomicUsize::new(0));
         let mut viewers = tokio::task::JoinSet::new();
         for number in 0..200 {
             viewers.spawn(view(port, number, Arc::clone(&read)));
         }
-        let with = hold_p99(&federation, &format!("with-{run}")).await;
+        let with = hold_p99(&federation, &format!("b{run}")).await;
         assert!(viewers.try_join_next().is_none(), "a viewer has stopped");
         let ratio = with.as_secs_f64() / without.as_secs_f64();
         let read = read.load(Ordering::Relaxed);

@@ -45,6 +45,28 @@ impl PageCalls {
         Ok(self.coordinator.list(request).await?.into_inner())
     }
 
+    /// Plans a request, and holds nothing.
+    pub(super) async fn plan(
+        &mut self,
+        request: v1::PlanRequest,
+    ) -> Result<v1::PlanResponse, Status> {
+        Ok(self.coordinator.plan(request).await?.into_inner())
+    }
+
+    /// What the coordinator believes of profiles.
+    pub(super) async fn picture(
+        &mut self,
+        request: v1::ReadPictureRequest,
+    ) -> Result<v1::ReadPictureResponse, Status> {
+        Ok(self.coordinator.read_picture(request).await?.into_inner())
+    }
+
+    /// What the last comparisons of bookings have found.
+    pub(super) async fn differences(&mut self) -> Result<v1::ListDifferencesResponse, Status> {
+        let request = v1::ListDifferencesRequest::default();
+        Ok(self.coordinator.list_differences(request).await?.into_inner())
+    }
+
     /// One reservation.
     pub(super) async fn get(&mut self, id: &str) -> Result<v1::Reservation, Status> {
         let answer = self.coordinator.get(v1::GetRequest { id: id.to_owned() }).await?;

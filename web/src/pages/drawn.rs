@@ -1,7 +1,7 @@
 //! The reservations that a drawing is made of: those that the visitor may see and that take something in a window.
 //!
 //! Resource managers tell no user what others have booked, and the coordinator has no method that would. So a drawing has
-//! what `coalloc list` has, and says so. Everything is read within bounds; what was left out is said, too.
+//! what `coalloc list` has, and says so (`otherwise` asks what is free besides). Everything is read within bounds; what was left out is said, too.
 
 use coalloc_common::{Window, limits};
 use coalloc_net::convert::window_from_wire;

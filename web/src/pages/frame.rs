@@ -19,11 +19,12 @@ const SCRIPT: &str = include_str!("pages.js");
 const ICON: &str = include_str!("icon.svg");
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 6] = [
     ("/", "Timeline"),
     ("/map", "Map"),
     ("/request", "Request"),
     ("/reservations", "Reservations"),
+    ("/pictures", "Pictures"),
     ("/health", "Health"),
 ];
 

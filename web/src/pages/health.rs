@@ -1,6 +1,8 @@
-//! `/health`: the coordinator and its resource managers: who answers, what is wrong, versions, and certificates.
+//! `/health`: the coordinator and its resource managers: who answers, what is wrong, what is undecided, versions, certificates
+//! with the days that they have left, and where bookings differ, as far as the visitor may know.
 //!
-//! Left out: the daemon's own probes, which `coalloc health` asks.
+//! Left out: the daemon's own probes, which `coalloc health` asks, and repairs, which `coalloc repair` makes. The age of a
+//! description is not shown, because the coordinator does not tell it: it is asked for at every connection.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -8,17 +10,26 @@ use coalloc_common::Time;
 use coalloc_proto::v1;
 use http::{Response, StatusCode};
 use maud::{Markup, html};
+use tonic::{Code, Status};
 
 use super::calls::PageCalls;
 use super::frame::{Frame, respond};
 use super::visitor::{self, Visitor};
 use super::{PageState, words};
 
+/// Differences of one resource manager that are shown.
+const DIFFERENCES_SHOWN: usize = 20;
+
 /// `GET /health`.
 pub(super) async fn show(State(state): State<PageState>, visitor: Visitor) -> Response<Body> {
     let frame = Frame { title: "Health", here: "/health", is_live: true };
-    match PageCalls::new(&state, &visitor).federation().await {
-        Ok(answer) => respond(&visitor, StatusCode::OK, frame, &markup(&answer, words::now())),
+    let mut calls = PageCalls::new(&state, &visitor);
+    match calls.federation().await {
+        Ok(answer) => {
+            let compared = calls.differences().await;
+            let content = html! { (markup(&answer, words::now())) (reconciliation(&compared)) };
+            respond(&visitor, StatusCode::OK, frame, &content)
+        }
         Err(status) => visitor::failed(&visitor, frame.here, &status),
     }
 }
@@ -40,8 +51,8 @@ fn markup(answer: &v1::DescribeFederationResponse, now: Time) -> Markup {
             table class="cards" {
                 thead { tr {
                     th scope="col" { "Resource manager" } th scope="col" { "State" } th scope="col" { "Address" }
-                    th scope="col" { "Describes" } th scope="col" { "Release" } th scope="col" { "Started" }
-                    th scope="col" { "Certificate" }
+                    th scope="col" { "Describes" } th scope="col" { "Release" }
+                    th scope="col" { "Waits for it" } th scope="col" { "Certificate" }
                 } }
                 tbody { @for one in managers { (row(one, now)) } }
             }
@@ -72,7 +83,7 @@ fn row(one: &v1::ResourceManagerStatus, now: Time) -> Markup {
                     ul class="plain" { @for trouble in &troubles { li { (trouble) } } }
                 }
             }
-            td data-label="Address" { (words::text(&one.address)) }
+            td data-label="Address" class="address" { (words::text(&one.address)) }
             td data-label="Describes" {
                 @match description {
                     Some(what) => {
@@ -82,14 +93,103 @@ fn row(one: &v1::ResourceManagerStatus, now: Time) -> Markup {
                     None => { "nothing yet" }
                 }
             }
-            td data-label="Release" { (version(description.and_then(|what| what.version.as_ref()))) }
-            td data-label="Started" { (words::wire_instant(description.and_then(|what| what.started.as_ref()))) }
+            td data-label="Release" {
+                (version(description.and_then(|what| what.version.as_ref())))
+                @if let Some(started) = description.and_then(|what| what.started.as_ref()) {
+                    ", started " (words::wire_instant(Some(started)))
+                }
+            }
+            td data-label="Waits for it" { (owed(one)) }
             td data-label="Certificate" {
                 @match &one.certificate {
-                    Some(life) => { "until " (words::wire_instant(life.not_after.as_ref())) }
+                    Some(life) => {
+                        "until " (words::wire_instant(life.not_after.as_ref()))
+                        @if let Some(until) = words::wire_time(life.not_after.as_ref()) { ", " (left(until, now)) }
+                    }
                     None => { "none seen" }
                 }
             }
+        }
+    }
+}
+
+/// What the coordinator has yet to hear from it.
+fn owed(one: &v1::ResourceManagerStatus) -> String {
+    match (one.owed as usize, one.releases_owed as usize) {
+        (0, 0) => "nothing".to_owned(),
+        (decisions, 0) => words::count(decisions, "decision"),
+        (0, releases) => words::count(releases, "release"),
+        (decisions, releases) => {
+            format!(
+                "{}, {}",
+                words::count(decisions, "decision"),
+                words::count(releases, "release")
+            )
+        }
+    }
+}
+
+/// How long something lasts, in full days, or in hours on its last day.
+fn left(until: Time, now: Time) -> String {
+    let hours = until.since(now).as_us().div_euclid(3_600_000_000);
+    match usize::try_from(hours) {
+        Ok(hours @ ..24) => format!("{} left", words::count(hours, "hour")),
+        Ok(hours) => format!("{} left", words::count(hours / 24, "day")),
+        Err(_) => "it has ended".to_owned(),
+    }
+}
+
+/// Where bookings differ from those that the coordinator counts on, as the last comparisons have found.
+fn reconciliation(compared: &Result<v1::ListDifferencesResponse, Status>) -> Markup {
+    html! {
+        h2 { "Bookings compared" }
+        @match compared {
+            Err(status) if status.code() == Code::PermissionDenied => {
+                p class="note" { "Where bookings differ is shown to operators and auditors." }
+            }
+            Err(status) => p class="trouble" { (words::text(status.message())) },
+            Ok(answer) => div class="scroll" role="region" aria-label="Bookings compared" tabindex="0" {
+                table class="cards" {
+                    thead { tr {
+                        th scope="col" { "Resource manager" } th scope="col" { "Compared" } th scope="col" { "Result" }
+                    } }
+                    tbody { @for one in &answer.resource_managers { tr {
+                        td data-label="Resource manager" { (words::text(&one.resource_manager)) }
+                        td data-label="Compared" {
+                            @match &one.time {
+                                Some(time) => { (words::wire_instant(Some(time))) }
+                                None => { "never" }
+                            }
+                        }
+                        td data-label="Result" { (compared_bookings(one)) }
+                    } } }
+                }
+            },
+        }
+    }
+}
+
+fn compared_bookings(one: &v1::ComparedBookings) -> Markup {
+    html! {
+        @if !one.problem.is_empty() {
+            p class="trouble" { "the last comparison failed: " (words::text(&one.problem)) }
+        }
+        @if one.differences.is_empty() && one.problem.is_empty() {
+            @if one.time.is_some() { "no differences" } @else { "-" }
+        }
+        @if !one.differences.is_empty() {
+            ul class="plain" {
+                @for difference in one.differences.iter().take(DIFFERENCES_SHOWN) { li {
+                    @match difference.reservation.as_str() {
+                        "" => { (words::text(&difference.transaction)) }
+                        id => a href=(words::path("reservations", id)) { (words::text(id)) },
+                    }
+                    @if !difference.user.is_empty() { " of " (words::text(&difference.user)) }
+                    ": " (words::text(&difference.why))
+                } }
+            }
+            @let more = one.differences.len().saturating_sub(DIFFERENCES_SHOWN) + one.more as usize;
+            @if more > 0 { p class="note" { "and " (more) " more, which " code { "coalloc repair" } " lists" } }
         }
     }
 }
@@ -178,6 +278,36 @@ mod tests {
         assert!(text.contains("&lt;script&gt; refuses") && !text.contains("<script"), "{text}");
         assert!(text.contains("2 messages wait for it"), "{text}");
         assert!(text.contains("its certificate ends at 2026-12-01 12:00 UTC"), "{text}");
+    }
+
+    #[test]
+    fn days_that_are_left_are_counted() {
+        let at = |hours: i64| left(NOON.saturating_add(Span::from_secs(hours * 3_600)), NOON);
+        assert_eq!([at(49), at(24), at(1)], ["2 days left", "1 day left", "1 hour left"]);
+        assert_eq!(at(-1), "it has ended");
+        let one = v1::ResourceManagerStatus { owed: 1, releases_owed: 2, ..Default::default() };
+        assert_eq!(owed(&one), "1 decision, 2 releases");
+    }
+
+    #[test]
+    fn differences_stay_text_and_whoever_may_not_know_them_reads_so() {
+        let difference = v1::BookingDifference {
+            transaction: "<script>".into(),
+            why: "<script> booked".into(),
+            ..Default::default()
+        };
+        let one = v1::ComparedBookings {
+            resource_manager: "crm".into(),
+            differences: vec![difference; DIFFERENCES_SHOWN + 2],
+            more: 3,
+            ..Default::default()
+        };
+        let answer = v1::ListDifferencesResponse { resource_managers: vec![one] };
+        let text = reconciliation(&Ok(answer)).into_string();
+        assert!(!text.contains("<script") && text.contains("&lt;script&gt; booked"), "{text}");
+        assert!(text.contains("and 5 more"), "{text}");
+        let text = reconciliation(&Err(Status::permission_denied("no"))).into_string();
+        assert!(text.contains("operators and auditors"), "{text}");
     }
 
     #[test]

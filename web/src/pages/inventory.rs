@@ -106,6 +106,16 @@ impl Inventory {
         self.resource(segment).map(|resource| resource.row)
     }
 
+    /// The row and the kind of a resource, if it is described.
+    pub(super) fn described(
+        &self,
+        manager: &str,
+        resource: &str,
+    ) -> Option<(&InventoryRow, ResourceKind)> {
+        let own = self.resources.get(&(manager.to_owned(), resource.to_owned()))?;
+        Some((self.rows.get(own.row)?, own.kind))
+    }
+
     /// Is it what the capacity of its row counts, and not storage?
     pub(super) fn is_counted(&self, segment: &v1::Segment) -> bool {
         self.resource(segment).is_some_and(|resource| resource.kind != ResourceKind::Storage)

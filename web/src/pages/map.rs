@@ -1,4 +1,5 @@
-//! `/map`: sites, exchange points and paths, coloured and labelled by what is taken of them at one time.
+//! `/map`: sites, exchange points and paths, coloured and labelled by what is taken of them at one time, which a slider moves
+//! through a week. The slider is a form: without the script a button sends it.
 //!
 //! The list below the map says the same, and names the reservations of each site and each path.
 
@@ -25,6 +26,52 @@ const LABELLED_PATHS_MAX: usize = 12;
 /// The shortest time that reservations can take something for.
 const INSTANT: Span = Span::from_us(1);
 
+/// Hours that the slider goes through.
+const SLIDER_HOURS: i64 = 168;
+
+/// The time of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment {
+    at: Time,
+    /// Where the slider begins; never after `at`, and at most [`SLIDER_HOURS`] before it.
+    base: Time,
+    /// Has the visitor chosen the time?
+    is_chosen: bool,
+}
+
+impl Moment {
+    /// By `at`, or by `hours` of the slider after `from`; otherwise now.
+    fn of(query: Option<&str>, now: Time) -> Self {
+        let (mut at, mut from, mut hours) = (None, None, None);
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "at" => at = words::instant_of(&value),
+                "from" => from = words::instant_of(&value),
+                "hours" => {
+                    hours = value.parse().ok().filter(|hours| (0..=SLIDER_HOURS).contains(hours))
+                }
+                // Other programs may add what they like to an address.
+                _ => {}
+            }
+        }
+        if let (Some(base), Some(hours)) = (from, hours) {
+            let at = base.saturating_add(Span::from_secs(hours * 3_600));
+            return Self { at, base, is_chosen: true };
+        }
+        let is_chosen = at.is_some();
+        let at = at.unwrap_or(now);
+        // The slider begins at midnight UTC.
+        let day_us = 86_400_000_000;
+        let base = Time::from_us(at.as_us().div_euclid(day_us) * day_us);
+        Self { at, base, is_chosen }
+    }
+
+    /// Where the slider is.
+    fn hours(self) -> i64 {
+        self.at.since(self.base).as_us() / 3_600_000_000
+    }
+}
+
 /// What is taken of a site or a path at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct RowUse {
@@ -41,10 +88,8 @@ pub(super) async fn show(
     RawQuery(query): RawQuery,
 ) -> Response<Body> {
     let frame = Frame { title: "Map", here: "/map", is_live: true };
-    let mut fields = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
-    let chosen = fields.find(|(name, _)| name == "at");
-    let chosen = chosen.and_then(|(_, value)| words::instant_of(&value));
-    match content(&state, &visitor, chosen).await {
+    let moment = Moment::of(query.as_deref(), words::now());
+    match content(&state, &visitor, moment).await {
         Ok(content) => respond(&visitor, StatusCode::OK, frame, &content),
         Err(status) => visitor::failed(&visitor, frame.here, &status),
     }
@@ -53,16 +98,14 @@ pub(super) async fn show(
 async fn content(
     state: &PageState,
     visitor: &Visitor,
-    chosen: Option<Time>,
+    moment: Moment,
 ) -> Result<Markup, tonic::Status> {
     let mut calls = PageCalls::new(state, visitor);
-    let now = words::now();
-    let at = chosen.unwrap_or(now);
     let wrong = || tonic::Status::invalid_argument("at: allowed: a time from 1970 to 2255");
-    let window = Window::starting(at, INSTANT).ok_or_else(wrong)?;
+    let window = Window::starting(moment.at, INSTANT).ok_or_else(wrong)?;
     let federation = calls.federation().await?;
     let drawn = DrawnReservations::read(&mut calls, window).await?;
-    Ok(markup(at, chosen.is_some(), &federation, &drawn))
+    Ok(markup(moment, &federation, &drawn))
 }
 
 /// What is taken of each row at a time.
@@ -108,15 +151,14 @@ const fn look(percent: u128) -> &'static str {
 }
 
 fn markup(
-    at: Time,
-    is_chosen: bool,
+    moment: Moment,
     federation: &v1::DescribeFederationResponse,
     drawn: &DrawnReservations,
 ) -> Markup {
     let inventory = Inventory::of(federation);
-    let uses = uses(&inventory, &drawn.all, at);
+    let uses = uses(&inventory, &drawn.all, moment.at);
     html! {
-        (controls(at, is_chosen))
+        (controls(moment))
         (drawn.note())
         @if inventory.rows.is_empty() {
             p { "No resource manager has described anything yet. " a href="/health" { "Health" } " says why." }
@@ -135,7 +177,8 @@ fn markup(
     }
 }
 
-fn controls(at: Time, is_chosen: bool) -> Markup {
+fn controls(moment: Moment) -> Markup {
+    let Moment { at, base, is_chosen } = moment;
     let hours = |hours: i64| {
         let to = at.saturating_add(Span::from_secs(hours * 3_600));
         format!("/map?at={}", words::utc(to, "%Y-%m-%dT%H:%M:%SZ"))
@@ -157,6 +200,14 @@ fn controls(at: Time, is_chosen: bool) -> Markup {
                 a href=(hours(24)) { "+ 1 day" }
             }
             p class="span" { "At " (words::instant(at)) }
+        }
+        form method="get" action="/map" class="slider" data-slides {
+            input type="hidden" name="from" value=(words::utc(base, "%Y-%m-%dT%H:%M"));
+            label for="hours" { "Through the week from " (words::instant(base)) }
+            input id="hours" type="range" name="hours" min="0" max=(SLIDER_HOURS) step="1" value=(moment.hours()) list="days";
+            datalist id="days" { @for day in (0..=SLIDER_HOURS).step_by(24) { option value=(day) {} } }
+            output for="hours" data-base=(base) {}
+            button type="submit" class="quiet" { "Go there" }
         }
     }
 }
@@ -325,6 +376,21 @@ mod tests {
     }
 
     #[test]
+    fn the_slider_goes_through_a_week_and_stays_where_it_was_put() {
+        let hour = |hours: i64| NOON.saturating_add(Span::from_secs(hours * 3_600));
+        let now = Moment::of(None, hour(1));
+        assert_eq!((now.base, now.hours(), now.is_chosen), (hour(-12), 13, false));
+        let moved = Moment::of(Some("from=2026-11-21T00:00&hours=168"), NOON);
+        assert_eq!((moved.at, moved.base, moved.hours()), (hour(156), hour(-12), 168));
+        assert!(controls(moved).into_string().contains("value=\"168\" list=\"days\""));
+        for wrong in
+            ["from=2026-11-21T00:00&hours=169", "hours=3", "from=x&hours=3", "hours=-1&at=x"]
+        {
+            assert_eq!(Moment::of(Some(wrong), NOON), Moment::of(None, NOON), "{wrong}");
+        }
+    }
+
+    #[test]
     fn names_stay_text_on_the_map_and_in_its_list() {
         let evil = "\"><script>";
         let federation = example(evil);
@@ -332,12 +398,13 @@ mod tests {
             all: vec![taking(evil, &[("crm", evil, 8)])],
             ..Default::default()
         };
-        let text = markup(NOON, true, &federation, &drawn).into_string();
+        let text = markup(Moment::of(None, NOON), &federation, &drawn).into_string();
         assert!(!text.contains("<script") && !text.contains(" style="), "{text}");
         assert!(text.contains("100 %") && text.contains("class=\"use full\""), "{text}");
         assert!(text.contains("id=\"row-2\"") && text.contains("href=\"#row-2\""), "{text}");
         let none = v1::DescribeFederationResponse::default();
-        let none = markup(NOON, false, &none, &DrawnReservations::default()).into_string();
+        let none =
+            markup(Moment::of(None, NOON), &none, &DrawnReservations::default()).into_string();
         assert!(none.contains("No resource manager"), "{none}");
     }
 }

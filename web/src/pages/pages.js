@@ -5,6 +5,8 @@
 (() => {
   // At most one reading of the page in this time, in milliseconds.
   const PAUSE_MS = 1000;
+  // All pages hear of a change at once, and read again within this time.
+  const SPREAD_MS = 1000;
   // After this time a stream that was refused is asked for again.
   const RETRY_MS = 15000;
 
@@ -43,6 +45,21 @@
     // The browser restores a page that it goes back to: then the form can be sent again.
     addEventListener("pageshow", () => delete form.dataset.sent, { once: true });
   });
+
+  // A slider says where it is as it moves, and goes there when it is let go. By keyboard each step would be one: there Enter
+  // goes.
+  function slide(slider, is_over) {
+    const form = slider.form;
+    const output = form?.matches("[data-slides]") ? form.querySelector("output") : null;
+    if (output) {
+      output.textContent = shown.format(new Date(Date.parse(output.dataset.base) + slider.value * 3600000));
+      if (is_over) {
+        form.requestSubmit();
+      }
+    }
+  }
+  document.addEventListener("input", (event) => slide(event.target, false));
+  document.addEventListener("pointerup", (event) => event.target.matches("[type=range]") && slide(event.target, true));
 
   function say(text) {
     const live = document.getElementById("live");
@@ -126,7 +143,7 @@
       // Something may have happened since the page was read.
       due();
     };
-    events.onmessage = due;
+    events.onmessage = () => setTimeout(due, Math.random() * SPREAD_MS);
     events.onerror = (event) => {
       say("not live: connecting again");
       // With data it is the server's last word; without a connection, the browser has given up.

@@ -1,13 +1,12 @@
 //! `/`: what is booked and held over time, a row for each site and each path.
 //!
-//! Bars of one row that overlap are below one another. What is booked is solid, what is only held is dashed, and what is over
-//! is pale. The table below the drawing says the same.
-//!
-//! Positions across the page are in percent, so that the drawing is as wide as the page and its letters are never scaled.
+//! Bars of one row that overlap are below one another. What is booked is solid, what is only held is dashed, what is over is
+//! pale, and what is otherwise taken is grey. Where there are too many bars to tell apart, a row shows how much of it is taken
+//! instead (`stepped`). The table below the drawing says the same.
 
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
-use coalloc_common::{Span, Time, Window, limits};
+use coalloc_common::{Amount, ResourceKind, Time, Window, limits};
 use coalloc_net::convert::window_from_wire;
 use coalloc_proto::v1;
 use http::{Response, StatusCode};
@@ -16,67 +15,17 @@ use maud::{Markup, html};
 use super::calls::PageCalls;
 use super::drawn::DrawnReservations;
 use super::frame::{Frame, respond};
+use super::ground::{BAR, Ground, LANE, NAME, Scale, across, percent};
 use super::inventory::Inventory;
+use super::otherwise::OtherwiseTaken;
 use super::visitor::{self, Visitor};
-use super::{PageState, words};
-
-/// Heights, in pixels: of a row's name, of a bar with the gap below it, of a bar, and of the times above the rows.
-const NAME: usize = 20;
-const LANE: usize = 22;
-const BAR: usize = 18;
-const HEAD: usize = 22;
+use super::{PageState, servers, stepped, words};
 
 /// Bars that are at least this wide, in percent of the page, have the id of their reservation.
 const NAMED_PERCENT: f64 = 2.0;
 
-/// How much time is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Scale {
-    Hour,
-    #[default]
-    Day,
-    Week,
-}
-
-impl Scale {
-    const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-        }
-    }
-
-    const fn length(self) -> Span {
-        Span::from_secs(match self {
-            Self::Hour => 3_600,
-            Self::Day => 86_400,
-            Self::Week => 7 * 86_400,
-        })
-    }
-
-    /// From one mark to the next, in seconds, and the format of a mark.
-    const fn marks(self) -> (i64, &'static str) {
-        match self {
-            Self::Hour => (600, "%H:%M"),
-            Self::Day => (4 * 3_600, "%H:%M"),
-            Self::Week => (86_400, "%m-%d"),
-        }
-    }
-
-    /// Where the drawing begins if the visitor has chosen no time: a little before now, at a full hour or a full day.
-    fn around(self, now: Time) -> Time {
-        let floor = |unit: i64| now.as_us().div_euclid(unit * 1_000_000).saturating_mul(unit);
-        let start_s = match self {
-            Self::Hour => floor(600) - 600,
-            Self::Day => floor(3_600) - 2 * 3_600,
-            Self::Week => floor(86_400) - 86_400,
-        };
-        Time::from_us(start_s.saturating_mul(1_000_000))
-    }
-}
+/// Columns into which a drawing cuts what is otherwise taken, with frames that are all of the same length.
+const FRAME_COLUMNS: usize = 24;
 
 /// What is drawn.
 #[derive(Debug, Clone, Copy)]
@@ -84,12 +33,14 @@ struct View {
     scale: Scale,
     /// The start that the visitor has chosen.
     chosen: Option<Time>,
+    /// Does the visitor want to see what is otherwise taken?
+    has_others: bool,
     now: Time,
 }
 
 impl View {
     fn of(query: Option<&str>, now: Time) -> Self {
-        let mut view = Self { scale: Scale::default(), chosen: None, now };
+        let mut view = Self { scale: Scale::default(), chosen: None, has_others: false, now };
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
                 "for" => {
@@ -97,6 +48,7 @@ impl View {
                     view.scale = known.unwrap_or_default();
                 }
                 "at" => view.chosen = words::instant_of(&value),
+                "others" => view.has_others = value == "yes",
                 // Other programs may add what they like to an address.
                 _ => {}
             }
@@ -109,10 +61,20 @@ impl View {
         Window::starting(start, self.scale.length())
     }
 
-    /// The address of another view.
-    fn address(scale: Scale, start: Option<Time>) -> String {
-        let at = start.map(|start| format!("&at={}", words::utc(start, "%Y-%m-%dT%H:%M:%SZ")));
-        format!("/?for={}{}", scale.word(), at.unwrap_or_default())
+    const fn ground(self, window: Window, inventory: &Inventory) -> Ground<'_> {
+        Ground { window, scale: self.scale, now: self.now, inventory }
+    }
+
+    /// Its address.
+    fn address(&self) -> String {
+        let at = self.chosen.map(|start| words::utc(start, "&at=%Y-%m-%dT%H:%M:%SZ"));
+        let others = if self.has_others { "&others=yes" } else { "" };
+        format!("/?for={}{}{others}", self.scale.word(), at.unwrap_or_default())
+    }
+
+    /// The address of the view at another time, or around now.
+    fn address_at(self, chosen: Option<Time>) -> String {
+        Self { chosen, ..self }.address()
     }
 }
 
@@ -152,7 +114,12 @@ async fn content(
     let window = view.window().ok_or_else(wrong)?;
     let inventory = Inventory::of(&calls.federation().await?);
     let drawn = DrawnReservations::read(&mut calls, window).await?;
-    Ok(markup(view, window, &inventory, &drawn))
+    let others = if view.has_others {
+        OtherwiseTaken::read(&mut calls, &inventory, &drawn.all, window, view.now).await
+    } else {
+        OtherwiseTaken::default()
+    };
+    Ok(markup(view, window, &inventory, &drawn, &others))
 }
 
 /// The bars in a window, row by row.
@@ -191,108 +158,113 @@ fn bars(inventory: &Inventory, all: &[v1::Reservation], window: Window) -> Vec<B
     bars
 }
 
-fn markup(view: View, window: Window, inventory: &Inventory, drawn: &DrawnReservations) -> Markup {
-    let mut bars = bars(inventory, &drawn.all, window);
-    let left_out = bars.len().saturating_sub(limits::WEB_BARS_MAX);
-    bars.truncate(limits::WEB_BARS_MAX);
+fn markup(
+    view: View,
+    window: Window,
+    inventory: &Inventory,
+    drawn: &DrawnReservations,
+    others: &OtherwiseTaken,
+) -> Markup {
+    let bars = bars(inventory, &drawn.all, window);
     html! {
         (controls(view, window))
         (drawn.note())
-        @if left_out > 0 {
-            p class="trouble" { (words::count(left_out, "bar")) " are left out: choose a shorter time." }
-        }
+        (others.note())
         @if inventory.rows.is_empty() {
             p { "No resource manager has described anything yet. " a href="/health" { "Health" } " says why." }
+        } @else if bars.len() > limits::WEB_BARS_MAX {
+            p class="note" {
+                (words::count(bars.len(), "bar")) " would be too many to tell apart: each row shows how much of it is taken. "
+                "A shorter time shows the reservations."
+            }
+            (stepped::drawing(view.ground(window, inventory), &drawn.all, others))
+            (legend(others.is_wanted, false))
+            (stepped::table(inventory, &drawn.all, window, others))
         } @else {
-            (drawing(view.now, window, view.scale, inventory, &drawn.all, &bars))
-            (legend())
-            (table(inventory, &drawn.all, &bars))
+            (drawing(view.ground(window, inventory), &drawn.all, &bars, others))
+            (legend(others.is_wanted, true))
+            (table(inventory, &drawn.all, &bars, others))
+            (servers::section(view.ground(window, inventory), &drawn.all))
         }
     }
 }
 
 fn controls(view: View, window: Window) -> Markup {
-    let scale = view.scale;
-    let before = window.start().saturating_sub(scale.length());
+    let before = window.start().saturating_sub(view.scale.length());
     html! {
         div class="controls" {
             div role="group" aria-label="Length" class="choice" {
-                @for one in Scale::ALL {
-                    a href=(View::address(one, view.chosen)) aria-current=[(one == scale).then_some("true")] { (one.word()) }
+                @for scale in Scale::ALL {
+                    @let is_chosen = (scale == view.scale).then_some("true");
+                    a href=(View { scale, ..view }.address()) aria-current=[is_chosen] { (scale.word()) }
                 }
             }
             div role="group" aria-label="Time" class="choice" {
-                a href=(View::address(scale, Some(before))) rel="prev" { "← previous" }
-                a href=(View::address(scale, None)) { "now" }
-                a href=(View::address(scale, Some(window.end()))) rel="next" { "next →" }
+                a href=(view.address_at(Some(before))) rel="prev" { "← previous" }
+                a href=(view.address_at(None)) { "now" }
+                a href=(view.address_at(Some(window.end()))) rel="next" { "next →" }
+            }
+            div role="group" aria-label="Whose" class="choice" {
+                @for (has_others, word) in [(false, "what you may see"), (true, "and what is otherwise taken")] {
+                    @let is_chosen = (has_others == view.has_others).then_some("true");
+                    a href=(View { has_others, ..view }.address()) aria-current=[is_chosen] { (word) }
+                }
             }
             p class="span" { (words::window(window)) }
         }
     }
 }
 
-/// Where an instant is across the page, in percent.
-fn across(window: Window, at: Time) -> f64 {
-    let length = window.length().as_us().max(1) as f64;
-    (at.since(window.start()).as_us() as f64 / length * 100.0).clamp(0.0, 100.0)
-}
-
-fn percent(value: f64) -> String {
-    format!("{value:.3}%")
-}
-
 fn drawing(
-    now: Time,
-    window: Window,
-    scale: Scale,
-    inventory: &Inventory,
+    ground: Ground<'_>,
     all: &[v1::Reservation],
     bars: &[Bar],
+    others: &OtherwiseTaken,
 ) -> Markup {
+    let Ground { window, inventory, .. } = ground;
     let lanes = |row: usize| {
         let of_row = bars.iter().filter(|bar| bar.row == row);
         of_row.map(|bar| bar.lane + 1).max().unwrap_or(0)
     };
-    let mut top = HEAD;
-    let mut tops = Vec::new();
-    for row in 0..inventory.rows.len() {
-        tops.push(top);
-        top += NAME + lanes(row).max(1) * LANE + 4;
-    }
-    let (step, format) = scale.marks();
-    let length_s = window.length().as_us() / 1_000_000;
-    let mark = |at: i64| window.start().saturating_add(Span::from_secs(at));
-    let has_now = window.start() <= now && now < window.end();
+    let has_others = |row: usize| others.frames.iter().any(|frame| frame.row == row);
+    let rows: Vec<_> = (0..inventory.rows.len()).map(|row| (lanes(row), has_others(row))).collect();
+    let heights =
+        rows.iter().map(|(lanes, has_others)| (lanes + usize::from(*has_others)).max(1) * LANE);
+    let (tops, end) = Ground::tops(heights);
     html! {
         // The table below says the same to whoever does not see the drawing.
-        svg class="timeline" width="100%" height=(top) role="group"
+        svg class="timeline" width="100%" height=(end) role="group"
             aria-label="What is booked and held, a row for each site and each path; the table below says the same" {
-            @for at in (0..length_s).step_by(step as usize) {
-                @let x = percent(across(window, mark(at)));
-                line class="mark" x1=(x) x2=(x) y1="16" y2=(top) {}
-                text class="mark" x=(x) dx="3" y="12" data-time=(mark(at)) data-form=(scale.word()) { (words::utc(mark(at), format)) }
+            (ground.behind(&tops, end))
+            @for one in bars {
+                @let y = tops[one.row] + NAME + one.lane * LANE;
+                (bar(window, &all[one.of], one.window, y, &title(inventory, &all[one.of], one)))
             }
-            @for (row, top) in inventory.rows.iter().zip(&tops) {
-                line class="row" x1="0" x2="100%" y1=(top) y2=(top) {}
-                text class="row" x="2" y=(top + 15) {
-                    (words::text(&row.name)) " "
-                    tspan class="amount" { (row.capacity_text()) }
-                }
+            @for (row, (lanes, _)) in rows.iter().enumerate().filter(|(_, (_, has_others))| *has_others) {
+                @let taken = others.columns(row, window, FRAME_COLUMNS);
+                @let area = stepped::Area { y: tops[row] + NAME + lanes * LANE, height: BAR, columns: FRAME_COLUMNS };
+                (area.between("others", &vec![0; FRAME_COLUMNS], &taken, inventory.rows[row].capacity, "otherwise taken"))
             }
-            @for bar in bars {
-                @let one = &all[bar.of];
-                @let (from, to) = (across(window, bar.window.start()), across(window, bar.window.end()));
-                a href=(words::page_of(one)) class={ "bar " (look(one.state())) } {
-                    title { (title(inventory, one, bar)) }
-                    svg x=(percent(from)) width=(percent((to - from).max(0.2))) y=(tops[bar.row] + NAME + bar.lane * LANE) height=(BAR) {
-                        rect width="100%" height="100%" rx="3" {}
-                        @if to - from >= NAMED_PERCENT { text x="4" y="13" { (words::text(words::own_id(one))) } }
-                    }
-                }
-            }
-            @if has_now {
-                @let x = percent(across(window, now));
-                line class="now" x1=(x) x2=(x) y1="0" y2=(top) { title { "now" } }
+            (ground.before(end))
+        }
+    }
+}
+
+/// A bar for a reservation, at a height.
+pub(super) fn bar(
+    window: Window,
+    one: &v1::Reservation,
+    own: Window,
+    y: usize,
+    title: &str,
+) -> Markup {
+    let (from, to) = (across(window, own.start()), across(window, own.end()));
+    html! {
+        a href=(words::page_of(one)) class={ "bar " (look(one.state())) } {
+            title { (title) }
+            svg x=(percent(from)) width=(percent((to - from).max(0.2))) y=(y) height=(BAR) {
+                rect width="100%" height="100%" rx="3" {}
+                @if to - from >= NAMED_PERCENT { text x="4" y="13" { (words::text(words::own_id(one))) } }
             }
         }
     }
@@ -323,12 +295,18 @@ fn title(inventory: &Inventory, one: &v1::Reservation, bar: &Bar) -> String {
     )
 }
 
-fn legend() -> Markup {
+fn legend(has_others: bool, has_over: bool) -> Markup {
+    let looks = [
+        ("bar booked", "booked", true),
+        ("bar held", "held, not booked yet", true),
+        ("bar over", "over", has_over),
+        ("bar others", "otherwise taken", has_others),
+    ];
     html! {
         ul class="legend" {
-            @for (look, word) in [("booked", "booked"), ("held", "held, not booked yet"), ("over", "over")] {
+            @for (look, word, _) in looks.iter().filter(|(_, _, is_drawn)| *is_drawn) {
                 li {
-                    svg width="22" height="12" aria-hidden="true" class={ "bar " (look) } {
+                    svg width="22" height="12" aria-hidden="true" class=(look) {
                         rect x="1" y="1" width="20" height="10" rx="3" {}
                     }
                     " " (word)
@@ -339,27 +317,46 @@ fn legend() -> Markup {
     }
 }
 
-fn table(inventory: &Inventory, all: &[v1::Reservation], bars: &[Bar]) -> Markup {
+fn table(
+    inventory: &Inventory,
+    all: &[v1::Reservation],
+    bars: &[Bar],
+    others: &OtherwiseTaken,
+) -> Markup {
+    let name =
+        |row: usize| inventory.rows.get(row).map(|row| words::text(&row.name)).unwrap_or_default();
     html! {
         details id="as-table" {
-            summary { "The same as a table (" (words::count(bars.len(), "row")) ")" }
+            summary { "The same as a table (" (words::count(bars.len() + others.frames.len(), "row")) ")" }
             div class="scroll" role="region" aria-label="The same as a table" tabindex="0" {
                 table class="cards" {
                     thead { tr {
                         th scope="col" { "Where" } th scope="col" { "Reservation" } th scope="col" { "User" }
                         th scope="col" { "State" } th scope="col" { "Amount" } th scope="col" { "Window" }
                     } }
-                    tbody { @for bar in bars {
-                        @let one = &all[bar.of];
-                        tr {
-                            td data-label="Where" { (inventory.rows.get(bar.row).map(|row| words::text(&row.name)).unwrap_or_default()) }
-                            td data-label="Reservation" { (words::link(one)) }
-                            td data-label="User" { (words::text(&one.user)) }
-                            td data-label="State" { (words::badge(one.state())) }
-                            td data-label="Amount" { (bar.amounts.join(", ")) }
-                            td data-label="Window" { (words::window(bar.window)) }
+                    tbody {
+                        @for bar in bars {
+                            @let one = &all[bar.of];
+                            tr {
+                                td data-label="Where" { (name(bar.row)) }
+                                td data-label="Reservation" { (words::link(one)) }
+                                td data-label="User" { (words::text(&one.user)) }
+                                td data-label="State" { (words::badge(one.state())) }
+                                td data-label="Amount" { (bar.amounts.join(", ")) }
+                                td data-label="Window" { (words::window(bar.window)) }
+                            }
                         }
-                    } }
+                        @for frame in &others.frames {
+                            tr {
+                                td data-label="Where" { (name(frame.row)) }
+                                td data-label="Reservation" { "-" }
+                                td data-label="User" { "-" }
+                                td data-label="State" { span class="badge" { "otherwise taken" } }
+                                td data-label="Amount" { "at least " (ResourceKind::Cpus.show(Amount(frame.amount))) }
+                                td data-label="Window" { (words::window(frame.window)) }
+                            }
+                        }
+                    }
                 }
             }
         }
@@ -368,10 +365,12 @@ fn table(inventory: &Inventory, all: &[v1::Reservation], bars: &[Bar]) -> Markup
 
 #[cfg(test)]
 mod tests {
+    use coalloc_common::Span;
     use coalloc_net::convert::window_to_wire;
 
     use super::*;
     use crate::pages::inventory::example;
+    use crate::pages::otherwise::TakenFrame;
 
     const NOON: Time = Time::from_us(1_795_262_400_000_000); // 2026-11-21T12:00:00Z
 
@@ -427,7 +426,10 @@ mod tests {
         let window = view.window().unwrap();
         assert_eq!(window, hours(-2, 22));
         let drawn = DrawnReservations { all: vec![one], ..Default::default() };
-        let text = markup(view, window, &inventory, &drawn).into_string();
+        let frame = TakenFrame { row: 1, window: hours(2, 3), amount: 4 };
+        let others =
+            OtherwiseTaken { frames: vec![frame], is_wanted: true, ..OtherwiseTaken::default() };
+        let text = markup(view, window, &inventory, &drawn, &others).into_string();
         assert!(!text.contains("<script"), "{text}");
         assert!(!text.contains(" style="), "{text}");
         assert_eq!(
@@ -435,10 +437,50 @@ mod tests {
             3,
             "two bars and the legend: {text}"
         );
-        assert_eq!(text.matches("<td data-label=\"Where\">").count(), 2, "{text}");
+        assert_eq!(text.matches("<td data-label=\"Where\">").count(), 3, "{text}");
+        // Four of eight CPUs, in the fifth of 24 hours.
+        assert!(
+            text.contains("d=\"M4 50H5V100H4Z\"") && text.contains("at least 4 CPUs"),
+            "{text}"
+        );
         assert!(text.contains("class=\"now\" x1=\"8.333%\""), "{text}");
         // What began before the drawing begins at its edge.
         assert!(text.contains("<svg x=\"0.000%\" width=\"16.667%\""), "{text}");
+    }
+
+    #[test]
+    fn ten_thousand_bookings_of_a_federation_are_no_larger_than_two_thousand() {
+        let mut federation = v1::DescribeFederationResponse::default();
+        let site = |number: usize| v1::Site {
+            name: format!("site-{number}"),
+            cpus: 64,
+            ..v1::Site::default()
+        };
+        let sites = (0..20).map(site).collect();
+        let description = Some(v1::DescribeResponse { sites, ..Default::default() });
+        let crm =
+            v1::ResourceManagerStatus { name: "crm".into(), description, ..Default::default() };
+        federation.resource_managers.push(crm);
+        let inventory = Inventory::of(&federation);
+        let all: Vec<_> = (0..10_000_i64)
+            .map(|number| {
+                let start = NOON.saturating_add(Span::from_secs(number * 8 % 79_000));
+                let window =
+                    Window::starting(start, Span::from_secs(1_800 + number % 977)).unwrap();
+                let site = format!("site-{}", number % 20);
+                reservation(&format!("booking-{number}"), &[("crm", &site)], window)
+            })
+            .collect();
+        let view = View::of(Some("for=day"), NOON);
+        let size = |all: Vec<v1::Reservation>| {
+            let drawn = DrawnReservations { all, ..Default::default() };
+            let others = OtherwiseTaken::default();
+            markup(view, view.window().unwrap(), &inventory, &drawn, &others).into_string().len()
+        };
+        let (some, many) = (size(all[..2_000].to_vec()), size(all));
+        println!("2,000 bookings: {some} bytes as bars; 10,000: {many} bytes as steps");
+        assert!(many < some, "{many} bytes, but {some}");
+        assert!(many < 300_000, "{many}");
     }
 
     #[test]
@@ -449,5 +491,7 @@ mod tests {
             assert!(text.contains(&format!("/?for=hour&amp;at={at}")), "{text}");
         }
         assert_eq!(View::of(Some("for=century&at=never"), NOON).window().unwrap(), hours(-2, 22));
+        let view = View::of(Some("for=week&others=yes"), NOON);
+        assert_eq!(view.address_at(None), "/?for=week&others=yes");
     }
 }
