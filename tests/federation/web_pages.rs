@@ -45,8 +45,14 @@ pub(crate) fn status(answer: &str) -> &str {
 
 /// A federation whose coordinator has a web listener at this port.
 pub(crate) async fn with_pages() -> (Federation, u16) {
-    let mut federation = Federation::prepare();
-    federation.configure(&Setup::default());
+    start_with_pages(Federation::prepare(), &Setup::default()).await
+}
+
+pub(crate) async fn start_with_pages(
+    mut federation: Federation,
+    setup: &Setup,
+) -> (Federation, u16) {
+    federation.configure(setup);
     let port = free_port();
     let path = federation.dir.path().join("grc.yaml");
     let config = std::fs::read_to_string(&path).unwrap();

@@ -5,8 +5,9 @@ use coalloc_proto::v1;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::harness::{Federation, eventually};
-use crate::web_pages::{ask, page, status, with_pages};
+use crate::harness::{Federation, Setup, eventually, free_port};
+use crate::middle::{self, Point};
+use crate::web_pages::{ask, page, start_with_pages, status, with_pages};
 
 /// A browser, as far as a form needs one.
 pub(crate) struct Browser {
@@ -247,22 +248,21 @@ async fn a_refusal_offers_what_would_fit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_coordinator_that_is_killed_while_it_reserves_has_one_answer_afterwards() {
-    let (mut federation, port) = with_pages().await;
+    let federation = Federation::prepare();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut control = middle::start(&listen, &federation.addresses["nrm"]).await;
+    let setup = Setup { relayed: [("nrm".to_owned(), listen)].into(), ..Setup::default() };
+    let (mut federation, port) = start_with_pages(federation, &setup).await;
     let browser = Browser::open(port).await;
     let plans = browser.send("/request", PAIR).await;
     let digest = between(&plans, "name=\"plan\" value=\"", "\"");
     let choice = format!("{}plan={digest}", hidden_fields(&plans, "/reserve"));
-    // A resource manager that says nothing keeps the request between hold and decision.
-    federation.pause("nrm");
+    control.stop_at(Point::BeforeHold);
     let waiting = browser.begin("/reserve", &choice).await;
-    eventually("the plan is being held", || async {
-        let all = all(&federation).await;
-        all.iter().any(|one| one.state() == v1::ReservationState::Checking && one.plan.is_some())
-    })
-    .await;
+    let hold = control.stopped().await;
     federation.kill("grc");
-    drop(waiting);
-    federation.resume("nrm");
+    // The hold is lost with the connection that it was on.
+    drop((waiting, hold));
     federation.spawn("grc");
     federation.complete().await;
 
