@@ -866,6 +866,11 @@ pub const WEB_JSON_FACTOR: usize = 4;
 pub const WEB_FORM_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of a token in a cookie: browsers keep 4,096 bytes of a cookie with its name.
 pub const WEB_TOKEN_MAX_BYTES: usize = 4_000;
+/// How often a second all open pages together read themselves again: each reading is some milliseconds of the coordinator's time,
+/// which Hold and Commit of others want, too. With more viewers each of them waits longer.
+pub const WEB_READS_PER_S: usize = 40;
+/// Shortest time between two readings of one open page.
+pub const WEB_READ_PAUSE: Span = Span::from_secs(1);
 /// Reservations on one page of a list; the page links the next ones.
 pub const WEB_LIST_ROWS: u32 = 200;
 /// Most reservations that a drawing is made of. They are read in one answer after the other, and the page says when there are

@@ -66,9 +66,14 @@ async fn pages_answer_and_a_form_releases_once() {
     let (federation, port) = with_pages().await;
     let made = federation.reserve_confirmed("lecture", pair(4, 100, 600, 3_600)).await;
 
-    for (path, words) in
-        [("/?for=week", "lecture"), ("/map", "A-B"), ("/health", "3 of 3 resource managers")]
-    {
+    for (path, words) in [
+        ("/?for=week", "lecture"),
+        ("/map", "A-B"),
+        ("/map?from=2026-11-29T00:00&hours=30", "value=\"30\""),
+        ("/pictures", "There is no picture"),
+        ("/health", "3 of 3 resource managers"),
+        ("/health", "no differences"),
+    ] {
         let answer = page(port, path).await;
         assert_eq!(status(&answer), "200", "{path}: {answer}");
         assert!(answer.contains(words), "{path}: {answer}");
@@ -125,6 +130,36 @@ async fn pages_answer_and_a_form_releases_once() {
     federation.audit_at_rest().await;
 }
 
+#[tokio::test]
+async fn what_the_coordinator_does_not_know_of_is_otherwise_taken() {
+    let (federation, port) = with_pages().await;
+    // In its name, but not by it: as if another coordinator held it.
+    let segment = v1::Segment {
+        resource: "A".into(),
+        amount: 3,
+        window: Some(v1::Window {
+            start: Some(seconds_from_now(3 * 86_400)),
+            end: Some(seconds_from_now(3 * 86_400 + 43_200)),
+        }),
+        ..v1::Segment::default()
+    };
+    let hold = v1::HoldRequest {
+        transaction: "grc-a0-1/1".into(),
+        coordinator: "grc".into(),
+        segments: vec![segment],
+        ..v1::HoldRequest::default()
+    };
+    let answer = federation.rm("crm-A").hold(hold).await.unwrap().into_inner();
+    assert!(matches!(answer.answer, Some(v1::hold_response::Answer::Held(_))), "{answer:?}");
+    let unasked = page(port, "/?for=week").await;
+    assert!(!unasked.contains("otherwise taken</span>"), "{unasked}");
+    let asked = page(port, "/?for=week&others=yes").await;
+    assert!(
+        asked.contains("at least 3 CPUs") && asked.contains("class=\"area others\""),
+        "{asked}"
+    );
+}
+
 /// A page that is open: its stream of events.
 struct Viewer {
     stream: TcpStream,
@@ -143,13 +178,20 @@ impl Viewer {
 
     /// Reads the next event, without its signs of life, and returns its id and whether something has changed.
     async fn next(&mut self) -> (String, bool) {
+        let (id, pause) = self.next_with_pause().await;
+        (id, pause.is_some())
+    }
+
+    /// The same; of a change, the time within which the page is to be read again.
+    async fn next_with_pause(&mut self) -> (String, Option<Duration>) {
         loop {
             if let Some((before, rest)) = self.received.split_once("\n\n") {
                 let (before, rest) = (before.to_owned(), rest.to_owned());
                 self.received = rest;
                 if let Some((_, event)) = before.split_once("id: ") {
                     let (id, data) = event.split_once('\n').unwrap_or((event, ""));
-                    return (id.to_owned(), data == "data: changed");
+                    let pause = data.strip_prefix("data: ").map(|ms| ms.parse().unwrap());
+                    return (id.to_owned(), pause.map(Duration::from_millis));
                 }
                 continue;
             }
@@ -188,10 +230,17 @@ async fn two_hundred_viewers_take_no_watch_from_others_and_miss_nothing() {
         assert!(viewer.next().await.1);
     }
 
-    // Whoever was away hears at once that it has missed something, and whoever was not, does not.
-    let (now, missed) = Viewer::open(port, Some(&begin)).await.next().await;
-    assert!(missed && now != begin, "{now}");
-    assert_eq!(Viewer::open(port, Some(&now)).await.next().await, (now, false));
+    // Whoever was away hears at once that it has missed something, and whoever was not, does not: at rest at the latest.
+    let (mut known, missed) = Viewer::open(port, Some(&begin)).await.next().await;
+    assert!(missed && known != begin, "{known}");
+    loop {
+        let (now, missed) = Viewer::open(port, Some(&known)).await.next().await;
+        assert_eq!(missed, now != known, "{now} after {known}");
+        if !missed {
+            break;
+        }
+        known = now;
+    }
     assert!(Viewer::open(port, Some("of another ledger")).await.next().await.1);
 }
 
@@ -227,16 +276,15 @@ async fn hold_p99(federation: &Federation, run: &str) -> Duration {
     took[took.len() * 99 / 100]
 }
 
-/// Reads the page as its script does: soon after a change, and at most once a second.
-async fn view(port: u16, number: u64, read: Arc<AtomicUsize>) {
+/// Reads the page as its script does: at some time within the pause after a change, and at most once in that time.
+async fn view(port: u16, number: u32, read: Arc<AtomicUsize>) {
     let mut viewer = Viewer::open(port, None).await;
-    let second = Duration::from_secs(1);
     loop {
-        if viewer.next().await.1 {
-            tokio::time::sleep(second.mul_f64(number as f64 / 200.0)).await;
+        if let (_, Some(pause)) = viewer.next_with_pause().await {
+            tokio::time::sleep(pause * number / 200).await;
             assert_eq!(status(&page(port, "/").await), "200");
             read.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(second).await;
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -256,9 +304,10 @@ async fn what_two_hundred_viewers_cost() {
             let request = Some(pair(1, 1, 600, 3_600));
             let wanted =
                 v1::ReserveRequest { request_id: id.clone(), request, ..Default::default() };
-            reserving.reserve(wanted).await.unwrap();
+            // On a busy machine a connection may be lost. The same call again is the same reservation.
+            while reserving.reserve(wanted.clone()).await.is_err() {}
             let release = v1::ReleaseReservationRequest { id, ..Default::default() };
-            reserving.release(release).await.unwrap();
+            while reserving.release(release.clone()).await.is_err() {}
         }
     });
     let mut ratios = Vec::new();
@@ -273,6 +322,7 @@ async fn what_two_hundred_viewers_cost() {
         assert!(viewers.try_join_next().is_none(), "a viewer has stopped");
         let ratio = with.as_secs_f64() / without.as_secs_f64();
         let read = read.load(Ordering::Relaxed);
+        assert!(read > 0, "nobody has seen anything");
         println!(
             "p99 of Hold {without:?} without, {with:?} with viewers, who read {read} pages: {ratio:.2} times"
         );

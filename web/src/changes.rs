@@ -17,14 +17,16 @@
 //!   back says which token it had. If that is not the present one of its rights, something may have happened, and it is told
 //!   at once. Tokens are only compared, so one of another ledger or from before a restart is as good as any other.
 //! * **It costs what one watch costs**, however many read: a change wakes only those who may see it. Without readers the watch
-//!   ends.
+//!   ends. What costs more is that pages are read again, so each hears how long to wait, which depends on how many are open.
 //!
 //! Left out: how a record becomes a mark, which `grc` has, and the events of a browser (`pages::live`).
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use coalloc_common::{Span, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::watch::Watch;
 use tokio::sync::watch;
@@ -81,13 +83,22 @@ pub(crate) struct SharedChanges(Arc<Shared>);
 
 struct Shared {
     source: ChangeSource,
+    /// The number of open pages.
+    open: AtomicUsize,
     /// The readers of the watch that runs, or ran last.
     readers: tokio::sync::Mutex<Option<Arc<Readers>>>,
 }
 
 impl SharedChanges {
     pub(crate) fn new(source: ChangeSource) -> Self {
-        Self(Arc::new(Shared { source, readers: tokio::sync::Mutex::default() }))
+        let (open, readers) = (AtomicUsize::new(0), tokio::sync::Mutex::default());
+        Self(Arc::new(Shared { source, open, readers }))
+    }
+
+    /// Counts a page that is open, for as long as the answer lives.
+    pub(crate) fn open_page(&self) -> OpenPage {
+        self.0.open.fetch_add(1, Ordering::Relaxed);
+        OpenPage(Arc::clone(&self.0))
     }
 
     /// The changes that may be seen from now on. The receiver is closed when the watch ends.
@@ -110,6 +121,28 @@ impl SharedChanges {
         *running = Some(readers);
         last.ok_or_else(|| Status::internal("a watch of all pages has ended before it began"))
     }
+}
+
+/// A page that is open.
+pub(crate) struct OpenPage(Arc<Shared>);
+
+impl OpenPage {
+    /// The time within which a page reads itself again after a change, and before it does so once more: with many open pages it
+    /// is longer, so that all of them together read [`limits::WEB_READS_PER_S`] times a second at most.
+    pub(crate) fn pause(&self) -> Span {
+        pause(self.0.open.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for OpenPage {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn pause(open: usize) -> Span {
+    let ms = open.saturating_mul(1_000) / limits::WEB_READS_PER_S;
+    Span::from_millis(i64::try_from(ms).unwrap_or(i64::MAX / 1_000)).max(limits::WEB_READ_PAUSE)
 }
 
 /// Those who follow one watch.
@@ -180,8 +213,6 @@ impl Readers {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use tokio::sync::mpsc;
     use tokio_stream::wrappers::UnboundedReceiverStream;
 
@@ -293,6 +324,17 @@ mod tests {
         marks.closed().await;
         shared.join(user("eve")).await.unwrap();
         assert_eq!(coordinator.watches.load(Ordering::SeqCst), 3);
+    }
+
+    #[test]
+    fn many_open_pages_wait_longer_and_read_no_more_often_together() {
+        assert_eq!([0, 1, 40].map(pause), [limits::WEB_READ_PAUSE; 3]);
+        assert_eq!(pause(200), Span::from_secs(5));
+        let shared = Coordinator::default().shared();
+        let pages: Vec<_> = (0..80).map(|_| shared.open_page()).collect();
+        assert_eq!(pages[0].pause(), Span::from_secs(2));
+        drop(pages);
+        assert_eq!(shared.open_page().pause(), Span::from_secs(1));
     }
 
     #[tokio::test]

@@ -3,10 +3,9 @@
 "use strict";
 
 (() => {
-  // At most one reading of the page in this time, in milliseconds.
-  const PAUSE_MS = 1000;
-  // All pages hear of a change at once, and read again within this time.
-  const SPREAD_MS = 1000;
+  // At most one reading of the page in this time, in milliseconds. All pages hear of a change at once, and each reads at some
+  // time within it. With many viewers the coordinator says a longer one.
+  let pauseMs = 1000;
   // After this time a stream that was refused is asked for again.
   const RETRY_MS = 15000;
 
@@ -130,9 +129,13 @@
       } catch {
         say("not live: the coordinator does not answer");
       }
-      await new Promise((done) => setTimeout(done, PAUSE_MS));
+      await new Promise((done) => setTimeout(done, pauseMs));
     }
     isWaiting = false;
+  }
+
+  function soon() {
+    setTimeout(due, Math.random() * pauseMs);
   }
 
   function follow() {
@@ -141,9 +144,12 @@
     events.onopen = () => {
       say("live");
       // Something may have happened since the page was read.
-      due();
+      soon();
     };
-    events.onmessage = () => setTimeout(due, Math.random() * SPREAD_MS);
+    events.onmessage = (event) => {
+      pauseMs = Number(event.data) || pauseMs;
+      soon();
+    };
     events.onerror = (event) => {
       say("not live: connecting again");
       // With data it is the server's last word; without a connection, the browser has given up.

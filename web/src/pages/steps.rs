@@ -166,9 +166,9 @@ pub(super) fn outline(lower: &[u64], upper: &[u64], capacity: u64) -> String {
         let end = (column..upper.len()).find(|at| upper[*at] <= lower[*at]).unwrap_or(upper.len());
         data.push_str(&format!("M{column} {}", height(upper[column])));
         let mut level = height(upper[column]);
-        for at in column + 1..end {
-            if height(upper[at]) != level {
-                level = height(upper[at]);
+        for (at, value) in upper.iter().enumerate().take(end).skip(column + 1) {
+            if height(*value) != level {
+                level = height(*value);
                 data.push_str(&format!("H{at}V{level}"));
             }
         }

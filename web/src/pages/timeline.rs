@@ -243,7 +243,7 @@ fn drawing(
             @for (row, (lanes, _)) in rows.iter().enumerate().filter(|(_, (_, has_others))| *has_others) {
                 @let taken = others.columns(row, window, FRAME_COLUMNS);
                 @let area = stepped::Area { y: tops[row] + NAME + lanes * LANE, height: BAR, columns: FRAME_COLUMNS };
-                (area.between("others", &vec![0; FRAME_COLUMNS], &taken, inventory.rows[row].capacity, "otherwise taken"))
+                (area.between("others", &[0; FRAME_COLUMNS], &taken, inventory.rows[row].capacity, "otherwise taken"))
             }
             (ground.before(end))
         }
