@@ -59,12 +59,12 @@ const LIST_FILE: &str = "kustomization.yaml";
 ///
 /// Each daemon becomes a StatefulSet of one pod, with a volume for its ledger. Certification authorities and identities
 /// are kept in the folder, for its owner alone; secrets.yaml is made of them. Run the command again to renew
-/// certificates: those that have a third of their 90 days left are kept.
+/// certificates: none is made while all of them have a third of their 90 days left.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc kubernetes --federation my.yaml --out cluster     manifests and keys\n  \
     kubectl apply -k cluster                                  start the federation\n  \
-    kubectl -n coalloc port-forward service/grc 7000          reach its coordinator\n  \
+    kubectl -n coalloc port-forward service/grc 7000          reach it from here\n  \
     COALLOC_IDENTITY=cluster/identities/operator coalloc topology")]
 pub struct KubernetesArgs {
     /// The federation, a FederationFile as YAML or JSON
