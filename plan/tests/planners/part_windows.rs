@@ -231,7 +231,8 @@ fn the_tables_of_exact_keep_to_windows_too() {
         let case = Case::random(&mut rng);
         let instance = case.instance();
         let options = hops(3);
-        let search = |tables_after| Exact { options, tables_after }.plan(&instance, &AMPLE);
+        let search =
+            |tables_after| Exact { tables_after, ..Exact::new(options) }.plan(&instance, &AMPLE);
         match (search(0), search(u64::MAX)) {
             (Outcome::Planned(with), Outcome::Planned(without)) => {
                 assert_eq!(with.cost, without.cost, "seed {seed}");

@@ -335,12 +335,30 @@ impl Routing {
             ground.classes[ground.links[errand.link].class].latency_max.is_some()
         };
         let total: u64 = self.errands.iter().map(|errand| paths[errand.link].cost).sum();
-        // Prices know nothing of latencies.
-        if total < self.best_total && !self.errands.iter().any(timed) {
+        // Prices know nothing of latencies, and count rates in units that may be coarse.
+        if total < self.best_total
+            && !self.errands.iter().any(timed)
+            && self.fit_together(ground, paths)
+        {
             self.best_total = total;
             self.best.clear();
             self.best.extend(self.errands.iter().map(|errand| paths[errand.link]));
         }
+    }
+
+    /// Whether the routes of the links, by link, fit together.
+    fn fit_together(&self, ground: RoutingInput<'_>, paths: &[Path]) -> bool {
+        let mut load = vec![0u64; ground.network.free.len()];
+        self.errands.iter().all(|errand| {
+            let Link { rate, periods: (begin, end), .. } = ground.links[errand.link];
+            paths[errand.link].codes().iter().all(|code| {
+                let first = ground.network.resource(*code) * ground.network.periods;
+                (first + begin..first + end).all(|at| {
+                    load[at] += rate;
+                    load[at] <= ground.network.free[at]
+                })
+            })
+        })
     }
 
     /// Opens one node. False when the budget or the stage of this search has ended.

@@ -140,6 +140,14 @@ impl Search<'_, Exclusive> {
             let site = self.order[place];
             let later = self.later[place].iter().map(|(link, _)| self.links[*link]);
             let links = later.clone().count();
+            // Two links between the same two sites end at one vertex.
+            let mut others: Vec<usize> =
+                self.later[place].iter().map(|(_, other)| *other).collect();
+            others.sort_unstable();
+            others.dedup();
+            if others.len() < links {
+                continue;
+            }
             let rate = later.clone().map(|link| link.rate).min().unwrap_or(0);
             let units = later.map(|link| self.classes[link.class].units).min().unwrap_or(0);
             let fan = (links > 1).then(|| Fan::new(self.network, rate, units, links)).flatten();
