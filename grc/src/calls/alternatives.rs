@@ -216,7 +216,7 @@ impl AlternativeSearch<'_> {
                 FrameOutcome::Not | FrameOutcome::Stopped => Trial::Unknown,
             };
             let found = smaller(&request, &mut |tried| {
-                picture.views.iter().map(|view| trial(tried, view)).collect()
+                picture.views.iter().map(|view| trial(tried, view)).collect::<Trial<RankedPlan>>()
             });
             let ip = ip_options(options);
             // If a solver may miss plans, the closest plan that it finds does not tell what is missing.
