@@ -20,7 +20,7 @@ from demo import Demo
 # Widths of a telephone and of a desk, in pixels.
 NARROW, WIDE = 360, 1200
 # Pages that there must be; what the navigation has more is found.
-KNOWN = {"/", "/map", "/reservations", "/health", "/reservations/*", "/release/*"}
+KNOWN = {"/", "/map", "/reservations", "/health", "/reservations/*", "/release/*", "/workflows", "/workflows/*"}
 
 
 class Links(HTMLParser):
@@ -159,7 +159,7 @@ def check(page: Page, address: str, heard: list[str]) -> list[str]:
     results = Axe().run(page)
     if results.violations_count:
         wrong.append(results.generate_report())
-    wrong += page.evaluate(DRAWINGS) + page.evaluate(HEADINGS)
+    wrong += [one for looks in (DRAWINGS, HEADINGS) for one in page.evaluate(looks)]
     wrong += check_tab_order(page)
     return [f"{address}: {one}" for one in wrong + heard]
 
@@ -174,12 +174,16 @@ def listening(page: Page, web: str) -> list[str]:
     return heard
 
 
+@pytest.fixture(scope="session")
+def walk(demo: Demo) -> None:
+    """What pages are about: a reservation that can be released, and a workflow."""
+    demo.reserve("walk")
+    demo.submit_workflow("beamline")
+
+
 @pytest.fixture
-def pages(demo: Demo, operator: Visit) -> dict[str, str]:
-    """One address of each kind of page; a reservation in the future has one that can be released."""
-    if not getattr(demo, "has_walk", False):
-        demo.reserve("walk")
-        demo.has_walk = True
+def pages(walk: None, demo: Demo, operator: Visit) -> dict[str, str]:
+    """One address of each kind of page."""
     found = addresses(operator(), demo.web)
     assert found.keys() >= KNOWN, found
     return found

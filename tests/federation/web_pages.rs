@@ -73,6 +73,7 @@ async fn pages_answer_and_a_form_releases_once() {
         ("/pictures", "There is no picture"),
         ("/health", "3 of 3 resource managers"),
         ("/health", "no differences"),
+        ("/workflows", "There are no workflows"),
     ] {
         let answer = page(port, path).await;
         assert_eq!(status(&answer), "200", "{path}: {answer}");
@@ -80,7 +81,9 @@ async fn pages_answer_and_a_form_releases_once() {
         assert!(answer.contains("content-security-policy: default-src 'none'"), "{path}: {answer}");
     }
     assert_eq!(status(&page(port, "/assets/script.js").await), "200");
-    assert_eq!(status(&page(port, "/reservations/nothing-of-this-id").await), "404");
+    for nowhere in ["/reservations/nothing-of-this-id", "/workflows/lecture"] {
+        assert_eq!(status(&page(port, nowhere).await), "404", "{nowhere}");
+    }
     let list = page(port, "/reservations?user=UserA").await;
     assert!(list.contains(">lecture</a>"), "{list}");
     let others = page(port, "/reservations?user=UserB").await;

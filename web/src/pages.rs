@@ -4,8 +4,8 @@
 //! * `form`: forms, and how a form of another site is told from one of ours.
 //! * `frame`: what all pages have in common, and the headers that bound what a browser does with them.
 //! * `calls`: the coordinator's own methods, called with the visitor's rights.
-//! * `list`, `reservation`, `timeline`, `map`, `pictures`, `health`: a page each. Each one reads messages, and a plain function
-//!   makes markup of them.
+//! * `list`, `reservation`, `workflows`, `workflow`, `timeline`, `map`, `pictures`, `health`: a page each. Each one reads
+//!   messages, and a plain function makes markup of them.
 //! * `request`: a form for a co-allocation, and what is reserved by it. `plans`: plans side by side, and what there is instead of
 //!   one.
 //! * `change`: another window or other amounts for a reservation. `provision`: its user is let in to the equipment, or out.
@@ -13,13 +13,14 @@
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing. `ground`: what is around them.
 //!   `otherwise`: what is taken besides. `steps`: how much is taken over time, and `stepped`: a timeline of that. `servers`: single
 //!   servers below a timeline.
+//! * `gantt`: a workflow's plan as a chart and as a table.
 //! * `live`: events, at which a page reads itself again; all visitors share one watch.
 //! * `words`: values as people read them.
 //!
 //! Every text is escaped by `maud`, in attributes and drawings, too. The script and the style are files of their own, so the
 //! policy of each page allows no others. Without the script a page is as it was when it was read.
 //!
-//! Left out: parts that are added or dropped, tasks, series and workflows, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
+//! Left out: parts that are added or dropped, tasks, series, and reports and revisions of workflows, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
 //! Forgery Prevention" and "Content Security Policy".
 
 mod calendar;
@@ -28,6 +29,7 @@ mod change;
 mod drawn;
 mod form;
 mod frame;
+mod gantt;
 mod ground;
 mod health;
 mod inventory;
@@ -46,6 +48,8 @@ mod steps;
 mod timeline;
 mod visitor;
 mod words;
+mod workflow;
+mod workflows;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -78,6 +82,8 @@ pub(crate) fn router(services: LocalServices, changes: ChangeSource, has_tls: bo
         .route("/provision/{*id}", get(provision::ask_provision).post(provision::provision))
         .route("/deprovision/{*id}", get(provision::ask_deprovision).post(provision::deprovision))
         .route("/pictures", get(pictures::show))
+        .route("/workflows", get(workflows::show))
+        .route("/workflows/{*id}", get(workflow::show))
         .route("/health", get(health::show))
         .route("/live", get(live::events))
         .route("/sign-in", get(visitor::ask).post(visitor::sign_in))

@@ -90,23 +90,37 @@ impl PageCalls {
         answer.into_inner().reservation.ok_or_else(empty)
     }
 
-    /// All segments of a workflow.
-    pub(super) async fn workflow_segments(&self, id: &str) -> Result<Vec<v1::Segment>, Status> {
+    /// A workflow with its whole plan, and its reservation.
+    pub(super) async fn workflow(
+        &self,
+        id: &str,
+    ) -> Result<(v1::Reservation, v1::WorkflowReceipt), Status> {
         let mut client =
             WorkflowsClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
         let page_size = Some(limits::PAGE_MAX);
         let mut request =
             v1::GetWorkflowRequest { id: id.to_owned(), page_size, ..Default::default() };
-        let mut segments = Vec::new();
-        loop {
+        let first = client.get_workflow(request.clone()).await?.into_inner();
+        let reservation = first.reservation.ok_or_else(empty)?;
+        let mut workflow = first.workflow.ok_or_else(empty)?;
+        request.page_token = first.next_page_token;
+        while !request.page_token.is_empty() {
             let page = client.get_workflow(request.clone()).await?.into_inner();
-            let plan = page.workflow.and_then(|workflow| workflow.plan);
-            segments.extend(plan.unwrap_or_default().segments);
-            if page.next_page_token.is_empty() {
-                return Ok(segments);
-            }
+            let more = page.workflow.and_then(|workflow| workflow.plan).unwrap_or_default();
+            let plan = workflow.plan.get_or_insert_default();
+            plan.activities.extend(more.activities);
+            plan.transfers.extend(more.transfers);
+            plan.channels.extend(more.channels);
+            plan.segments.extend(more.segments);
             request.page_token = page.next_page_token;
         }
+        Ok((reservation, workflow))
+    }
+
+    /// All segments of a workflow.
+    pub(super) async fn workflow_segments(&self, id: &str) -> Result<Vec<v1::Segment>, Status> {
+        let (_, workflow) = self.workflow(id).await?;
+        Ok(workflow.plan.unwrap_or_default().segments)
     }
 }
 

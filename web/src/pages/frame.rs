@@ -19,11 +19,12 @@ const SCRIPT: &str = include_str!("pages.js");
 const ICON: &str = include_str!("icon.svg");
 
 /// The pages of the navigation.
-const PAGES: [(&str, &str); 6] = [
+const PAGES: [(&str, &str); 7] = [
     ("/", "Timeline"),
     ("/map", "Map"),
     ("/request", "Request"),
     ("/reservations", "Reservations"),
+    ("/workflows", "Workflows"),
     ("/pictures", "Pictures"),
     ("/health", "Health"),
 ];

@@ -1,6 +1,6 @@
 //! `/reservations/ID`: everything about one reservation, and `/release/ID`, which ends it.
 //!
-//! Left out: changes, which have a page of their own (`change`, `provision`), and the plan of a workflow, which `coalloc workflow show` has.
+//! Left out: changes, which have pages of their own (`change`, `provision`), and so has the plan of a workflow.
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -191,7 +191,7 @@ fn facts(one: &v1::Reservation) -> Markup {
                 dt { "Workflow" }
                 dd {
                     (summary.activities) " activities, " (words::count(summary.transfers as usize, "transfer")) "; "
-                    code { "coalloc workflow show" } " has the plan"
+                    a href=(words::path("workflows", &one.id)) { "its plan" }
                 }
             }
             @if !one.transaction.is_empty() { dt { "Transaction" } dd { (words::text(&one.transaction)) } }
