@@ -131,6 +131,14 @@ DRAWINGS = """() => {
 }"""
 
 
+# The marks of a drawing can be read.
+MARKS = """() => [...document.querySelectorAll("main svg")].flatMap((one) => {
+    const marks = [...one.querySelectorAll("text.mark")].map((mark) => [mark.textContent, mark.getBoundingClientRect()]);
+    return marks.filter(([, box]) => box.width > 0)
+      .filter(([, box], at, shown) => at > 0 && box.left < shown[at - 1][1].right)
+      .map(([text]) => "a mark of a drawing lies over the one before: " + text);
+})"""
+
 # On a narrow screen a cell has its heading beside it, which may be longer than what is in the cell.
 HEADINGS = """() => {
     const cells = [...document.querySelectorAll("main td[data-label]")];
@@ -159,7 +167,7 @@ def check(page: Page, address: str, heard: list[str]) -> list[str]:
     results = Axe().run(page)
     if results.violations_count:
         wrong.append(results.generate_report())
-    wrong += [one for looks in (DRAWINGS, HEADINGS) for one in page.evaluate(looks)]
+    wrong += [one for looks in (DRAWINGS, MARKS, HEADINGS) for one in page.evaluate(looks)]
     wrong += check_tab_order(page)
     return [f"{address}: {one}" for one in wrong + heard]
 
