@@ -11,8 +11,9 @@
 //!
 //! * **Nothing of others leaks.** A mark has no content, only a token and whose reservation has changed, and a page that is
 //!   told reads itself again by its visitor's rights. Who reads what is what the coordinator says of a caller
-//!   ([`Caller::only_user`]), as for a watch of the visitor's own; a visitor who may not watch is refused. Someone with
-//!   rights of its own gets the tokens of its own changes only, so even the times of other changes stay unknown.
+//!   ([`Caller::only_user`]), as for a watch of the visitor's own; a visitor who may not watch is refused. Who sees
+//!   only its own is woken by its own changes only. From the token with which it begins it can tell how long the ledger is, as
+//!   from the signs of life of any watch.
 //! * **Nothing is missed.** The token of the last change waits for a slow reader: any number of changes are one. Whoever comes
 //!   back says which token it had. If that is not the present one of its rights, something may have happened, and it is told
 //!   at once. Tokens are only compared, so one of another ledger or from before a restart is as good as any other.

@@ -72,7 +72,7 @@ fn row(one: &v1::ResourceManagerStatus, now: Time) -> Markup {
     let troubles = troubles(one, now);
     html! {
         tr {
-            td data-label="Resource manager" { (words::text(&one.name)) }
+            td data-label="Name" { (words::text(&one.name)) }
             td data-label="State" {
                 @if troubles.is_empty() {
                     span class="badge confirmed" { "well" }
@@ -154,7 +154,7 @@ fn reconciliation(compared: &Result<v1::ListDifferencesResponse, Status>) -> Mar
                         th scope="col" { "Resource manager" } th scope="col" { "Compared" } th scope="col" { "Result" }
                     } }
                     tbody { @for one in &answer.resource_managers { tr {
-                        td data-label="Resource manager" { (words::text(&one.resource_manager)) }
+                        td data-label="Name" { (words::text(&one.resource_manager)) }
                         td data-label="Compared" {
                             @match &one.time {
                                 Some(time) => { (words::wire_instant(Some(time))) }

@@ -245,7 +245,7 @@ fn ages(picture: &v1::ReadPictureResponse) -> Markup {
                     th scope="col" { "Updates" } th scope="col" { "Ignored" }
                 } }
                 tbody { @for part in &picture.parts { tr {
-                    td data-label="Resource manager" { (words::text(&part.resource_manager)) }
+                    td data-label="Name" { (words::text(&part.resource_manager)) }
                     td data-label="Age" { (age(part.age.as_ref())) }
                     td data-label="Revision" { (part.revision) }
                     td data-label="Updates" { (part.updates) " of " (part.bytes) " bytes" }
@@ -296,7 +296,7 @@ fn row(manager: &str, belief: &Belief) -> Markup {
     html! {
         tr {
             td data-label="Resource" { (words::text(&belief.resource)) }
-            td data-label="Resource manager" { (words::text(manager)) }
+            td data-label="Of" { (words::text(manager)) }
             td data-label="Over a day" { (drawing(belief)) }
             td data-label="Believed free" { (hours(count(&belief.believed_free))) }
             td data-label="Left free" {
