@@ -118,7 +118,7 @@ fn what_is_not_on_the_machine_is_left_out_and_said() {
         assert!(shown(&ran).contains(line), "{}", shown(&ran));
         assert!(report(folder.path()).contains(&format!("* {line}")), "{}", report(folder.path()));
     }
-    assert!(shown(&ran).contains("1 runs in"), "{}", shown(&ran));
+    assert!(shown(&ran).contains("1 run in"), "{}", shown(&ran));
     let none = experiment("glpk", "");
     let ran = run(none.path(), "/nowhere");
     assert_eq!(ran.status.code(), Some(6), "{}", shown(&ran));
