@@ -84,7 +84,9 @@ def check_tab_order(page: Page) -> list[str]:
         """() => {
             const all = [...document.querySelectorAll(
               "a[href], button, input, select, textarea, summary, [tabindex='0']")]
-              .filter((one) => one.type !== "hidden" && !one.disabled && one.checkVisibility({visibilityProperty: true}));
+              .filter((one) => one.type !== "hidden" && !one.disabled && one.checkVisibility({visibilityProperty: true}))
+              // What the Enter key of a form presses, out of sight and out of reach.
+              .filter((one) => !(one.tabIndex === -1 && one.closest("[aria-hidden='true']")));
             window.stops = all;
             window.reached = new Set();
             window.unseen = new Set();
