@@ -37,9 +37,9 @@ use kit::progress::Wait;
 use kit::{arguments, pager, text, zone};
 use testbed::{audit, bench, compare, compose, demo, kubernetes, relay, soak};
 use user::{
-    allocate, bookings, certs, config, doctor, find_window, give_up, health, init, ledger, list,
-    log_level, modify, picture, plan, provision, quota, release, repair, request, reservations,
-    reserve, serve, servers, task, topology, up, usage, watch, workflow,
+    allocate, bookings, certs, config, doctor, down, find_window, give_up, health, init, ledger,
+    list, log_level, modify, picture, plan, provision, quota, release, repair, request,
+    reservations, reserve, serve, servers, task, topology, up, usage, watch, workflow,
 };
 
 /// Reserve computers and network bandwidth together, in advance, across domains.
@@ -90,6 +90,7 @@ enum Command {
     Relay(relay::RelayArgs),
     Init(init::InitArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
     Config(config::ConfigArgs),
     Serve(serve::ServeArgs),
     Ledger(ledger::LedgerArgs),
@@ -193,6 +194,7 @@ fn run(command: &Command) -> Result<Answer, Failure> {
             Command::Doctor(args) => doctor::run(args).await,
             Command::LogLevel(args) => log_level::run(args).await,
             Command::Up(args) => up::run(args).await,
+            Command::Down(args) => down::run(args).await,
             Command::Health(_)
             | Command::Relay(_)
             | Command::Compose(_)
@@ -221,6 +223,7 @@ fn waits_for(command: &Command) -> Option<&'static str> {
         Command::Modify(_) => "changing the reservation",
         Command::Provision(_) | Command::Deprovision(_) => "changing who is let in",
         Command::Release(_) => "releasing",
+        Command::Down(_) => "waiting until they have ended",
         Command::Repair(_) | Command::GiveUp(_) => "settling with the resource managers",
         Command::List(args) if args.stays() => return None,
         Command::List(_) | Command::Show(_) | Command::Quota(_) | Command::Servers(_) => {

@@ -49,6 +49,7 @@ const GROUPS: [CommandGroup; 3] = [
         commands: &[
             "init",
             "up",
+            "down",
             "kubernetes",
             "serve",
             "config",

@@ -4,7 +4,7 @@
 //! * Plans: [`plan`], [`find_window`], [`picture`], and [`offline`] for both without any daemon.
 //! * Reservations: [`reserve`] (and [`request`], its files), [`allocate`] (and [`servers`]), [`series`], [`modify`], [`provision`] (and
 //!   deprovision), [`list`], [`reservations`] (show), [`release`], [`task`], [`workflow`], [`watch`] and [`quota`].
-//! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], and [`config`] explains its fields.
+//! * A federation of one's own: [`init`] writes it, [`up`] runs its [`daemons`], [`down`] stops them, and [`config`] explains its fields.
 //! * What is there: [`topology`], [`usage`] and [`bookings`].
 //! * Operation: [`serve`], [`health`], [`doctor`], [`log_level`], [`repair`], [`give_up`], [`ledger`] and [`certs`].
 //!
@@ -19,6 +19,7 @@ pub mod certs;
 pub mod config;
 pub mod daemons;
 pub mod doctor;
+pub mod down;
 pub mod find_window;
 pub mod give_up;
 pub mod health;

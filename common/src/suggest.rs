@@ -37,6 +37,17 @@ pub fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -
     }
 }
 
+/// What could have been written instead of a wrong name: the first 20 known names, and the nearest of all.
+#[must_use]
+pub fn choices<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    const LISTED_MAX: usize = 20;
+    let known: Vec<&str> = known.into_iter().collect();
+    let more = if known.len() > LISTED_MAX { ", ..." } else { "" };
+    let guess = did_you_mean(wrong, known.iter().copied());
+    let listed = known.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ");
+    format!("{listed}{more}{guess}")
+}
+
 /// Number of letters to add, drop, replace, or swap with a neighbour (optimal string alignment).
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();

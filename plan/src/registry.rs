@@ -8,6 +8,7 @@
 //!
 //! Left out: solvers that are programs ([`Program`](crate::ip::Program)). Only the simulator starts them.
 
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::FrameView;
 use coalloc_common::{CoAllocation, Refusal, RmName, Span, Topology, limits};
 
@@ -46,6 +47,13 @@ pub trait Named: Copy + Send + Sync + 'static {
             [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
             _ => quoted.concat(),
         }
+    }
+
+    /// What is allowed instead of a wrong name: all names, and the nearest of them.
+    #[must_use]
+    fn instead_of(wrong: &str) -> String {
+        let guess = did_you_mean(wrong, Self::ALL.iter().map(|choice| choice.name()));
+        Self::names() + &guess
     }
 }
 

@@ -1,6 +1,7 @@
 //! `coalloc sim compare`: compares two folders of results.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -44,7 +45,7 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     check_metrics(&args.metric, [&one, &other])?;
     let mut table = text::table(&["POINT", "METRIC", "ONE", "OTHER", "DIFFERENCE", ""]);
     text::align_right(&mut table, &[2, 3, 4]);
-    let (mut common, mut marked) = (0_u64, 0_u64);
+    let (mut common, mut marked, mut unsure) = (0_usize, 0_usize, 0_usize);
     let mut all: Vec<_> = one.iter().filter(|((_, name), _)| args.selects(name)).collect();
     // The points of a curve follow each other as numbers do.
     all.sort_by(|((one, a), _), ((other, b), _)| {
@@ -61,7 +62,8 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
         };
         common += 1;
         let apart = differ(&mine, &theirs);
-        marked += u64::from(apart);
+        marked += usize::from(apart);
+        unsure += usize::from(mine.within.is_none() || theirs.within.is_none());
         if args.marked && !apart {
             continue;
         }
@@ -85,10 +87,20 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
             other_head.experiment
         )));
     }
-    let mut out = text::finish(&table);
+    // Programs that read lines get one for each value.
+    let mut out = match std::io::stdout().is_terminal() {
+        true => text::finish(&table),
+        false => text::finish_wide(table),
+    };
     out += &format!(
-        "{common} values in both; {marked} differ by more than their 95 % confidence intervals (*)\n"
+        "{} in both; {marked} differ by more than their 95 % confidence intervals (*)\n",
+        text::count(common, "value")
     );
+    if unsure > 0 {
+        out += &format!(
+            "{unsure} of them have one seed in a folder, and so no interval to judge by\n"
+        );
+    }
     if one_head.program != other_head.program {
         out += &format!(
             "ONE was made by {}, OTHER by {}: this may explain differences\n",

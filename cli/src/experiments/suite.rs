@@ -68,7 +68,14 @@ impl RunnableExperiment {
         if let Some(problem) = missing.keys().next()
             && (!leaves_out || points.is_empty())
         {
-            return Err(Failure::new(Exit::NotFound, problem));
+            let needs_none = |small: PreparedPoints| small.missing.is_empty();
+            // Of many experiments, each has one line.
+            let is_told = !small && !leaves_out;
+            let hint = match is_told && source.prepare(true, traces).is_ok_and(needs_none) {
+                true => "\na first look needs none: --small",
+                false => "",
+            };
+            return Err(Failure::new(Exit::NotFound, format!("{problem}{hint}")));
         }
         if missing.is_empty() {
             metrics::check_named(&source, &points)?;

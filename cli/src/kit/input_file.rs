@@ -11,6 +11,7 @@ use coalloc_proto::v1;
 use serde::de::DeserializeOwned;
 
 use crate::kit::exit::Failure;
+use crate::kit::text::shell_word;
 
 /// What a file is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +102,13 @@ fn explained(path: &Path, wanted: FileKind, error: FileError) -> Failure {
         }
         // A pipe cannot be read again.
         FileError::Mistake { .. } if std::fs::metadata(path).is_ok_and(|file| file.is_file()) => {
+            if wanted == FileKind::Workflow && is_recorded_workflow(path) {
+                return Failure::bad_input(format!(
+                    "{shown}: it is a recorded workflow; needed: a workflow\n\
+                     make one of it: coalloc workflow import {}",
+                    shell_word(&shown.to_string())
+                ));
+            }
             let found = FileKind::ALL.into_iter().find(|kind| *kind != wanted && kind.is_of(path));
             found.map_or_else(
                 || error.into(),
@@ -116,9 +124,28 @@ fn explained(path: &Path, wanted: FileKind, error: FileError) -> Failure {
     }
 }
 
+/// Is it a workflow that a workflow system has recorded: DAX, which is XML, or WfFormat?
+fn is_recorded_workflow(path: &Path) -> bool {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = text.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']);
+    text.starts_with('<') || (text.starts_with('{') && text.contains("\"schemaVersion\""))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recorded_workflow_is_told_with_the_command_that_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for text in ["<?xml version=\"1.0\"?>\n<adag/>\n", "{\"schemaVersion\": \"1.5\"}\n"] {
+            let path = folder.path().join("montage.dax");
+            std::fs::write(&path, text).unwrap();
+            let read = read_input::<v1::Workflow>(&path, FileKind::Workflow);
+            let said = read.unwrap_err().message;
+            assert!(said.contains("coalloc workflow import "), "{text}: {said}");
+        }
+    }
 
     #[test]
     fn a_file_of_another_kind_is_told_with_what_it_is_for() {

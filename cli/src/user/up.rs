@@ -26,7 +26,7 @@ use crate::user::daemons::{Daemons, Post, first_death, stop, wait_reachable};
 use crate::user::serve::{Kind, check};
 
 /// The file with the ids of detached processes, in the folder.
-const PIDS: &str = "pids";
+pub(super) const PIDS: &str = "pids";
 
 /// Run all daemons of a folder on this machine, as `coalloc init` writes one
 ///
@@ -288,7 +288,7 @@ fn check_free(chosen: &[ConfiguredDaemon], folder: &Path) -> Result<(), Failure>
              another port is set with daemon.listen in its file, and in the files of its peers"
         )
     } else if free.is_empty() {
-        format!("running already: {}\nstop them: {}", names(&taken), kill(&pids))
+        format!("running already: {}\nstop them: {}", names(&taken), down(folder))
     } else {
         let only: Vec<String> =
             free.iter().map(|(one, _)| format!(" --only {}", one.post.name)).collect();
@@ -298,7 +298,7 @@ fn check_free(chosen: &[ConfiguredDaemon], folder: &Path) -> Result<(), Failure>
             names(&taken),
             names(&free),
             only.concat(),
-            kill(&pids)
+            down(folder)
         )
     };
     Err(Failure::new(Exit::Failed, text))
@@ -342,8 +342,9 @@ async fn start(
 fn detach(daemons: Daemons, pids: &PidFile, chosen: &[ConfiguredDaemon]) -> Answer {
     daemons.keep();
     let names: Vec<String> = chosen.iter().map(|one| one.post.name.clone()).collect();
-    let (names, kill) = (text::enumerate(&names), kill(&pids.path));
-    Answer::done(format!("running: {names}\nstop them: {kill}\n"))
+    let (names, down) =
+        (text::enumerate(&names), down(pids.path.parent().unwrap_or(Path::new("."))));
+    Answer::done(format!("running: {names}\nstop them: {down}\n"))
 }
 
 /// The file of a folder with the ids of its detached processes.
@@ -368,7 +369,7 @@ impl PidFile {
 }
 
 /// The processes of a file that are still daemons of its folder. Other processes may have the numbers of those that ended.
-fn running(pids: &Path) -> Vec<String> {
+pub(super) fn running(pids: &Path) -> Vec<String> {
     let folder = pids.parent().unwrap_or(Path::new(".")).as_os_str().as_encoded_bytes();
     let is_daemon = |pid: &&str| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -379,9 +380,9 @@ fn running(pids: &Path) -> Vec<String> {
     text.split_whitespace().filter(is_daemon).map(str::to_owned).collect()
 }
 
-/// The command that stops the processes of a file.
-fn kill(pids: &Path) -> String {
-    format!("kill $(cat {})", text::shell_word(&pids.display().to_string()))
+/// The command that stops the processes of a folder.
+fn down(folder: &Path) -> String {
+    format!("coalloc down {}", text::shell_word(&folder.display().to_string()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::suggest::did_you_mean;
+use coalloc_common::suggest::{choices, did_you_mean};
 use coalloc_common::topology::{Compute, Duplex, Edge, SiteResource, Vertex};
 use coalloc_common::{
     BitsPerSecond, CoAllocation, Cpus, DomainName, EdgeName, InvalidField, PriceSchedule,
@@ -267,11 +267,8 @@ pub fn check_references(topology: &Topology, request: &CoAllocation) -> Result<(
         if vertex.is_some_and(|vertex| vertex.compute.is_some()) {
             return Ok(());
         }
-        let names: Vec<&str> = topology.sites().map(|(_, v, _)| v.name.as_str()).collect();
-        let shown = names.iter().take(20).copied().collect::<Vec<_>>().join(", ");
-        let more = if names.len() > 20 { ", ..." } else { "" };
-        let guess = did_you_mean(name.as_str(), names.iter().copied());
-        let allowed = format!("a site of the federation: {shown}{more}{guess}");
+        let names = topology.sites().map(|(_, vertex, _)| vertex.name.as_str());
+        let allowed = format!("a site of the federation: {}", choices(name.as_str(), names));
         Err(InvalidField::new(field, InvalidField::quoted(name.as_str()), allowed))
     };
     for (index, site) in request.sites.iter().enumerate() {

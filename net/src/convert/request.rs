@@ -294,8 +294,13 @@ pub fn plan_options(
         options.plans = check_range("options.plans", plans, 1..=limits::FRAMES_MAX, "plans")?;
     }
     if let Some(name) = &wire.solver {
-        let unknown =
-            || InvalidField::new("options.solver", InvalidField::quoted(name), Solver::names());
+        let unknown = || {
+            InvalidField::new(
+                "options.solver",
+                InvalidField::quoted(name),
+                Solver::instead_of(name),
+            )
+        };
         options.solver = Solver::named(name).ok_or_else(unknown)?;
     }
     Ok(options)

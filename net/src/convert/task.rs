@@ -1,7 +1,7 @@
 //! Tasks: requests and options from the wire, plans to the wire.
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::suggest::did_you_mean;
+use coalloc_common::suggest::{choices, did_you_mean};
 use coalloc_common::{
     BitsPerSecond, Cpus, InvalidField, SlotGrid, Span, Time, Topology, VertexIndex, VertexName,
     limits,
@@ -115,7 +115,7 @@ fn site(topology: &Topology, field: &str, text: &str) -> Result<VertexIndex, Inv
     let found = found.filter(|index| topology.vertex(*index).compute.is_some());
     found.ok_or_else(|| {
         let names = topology.sites().map(|(_, vertex, _)| vertex.name.as_str());
-        let allowed = format!("a site of the federation{}", did_you_mean(text, names));
+        let allowed = format!("a site of the federation: {}", choices(text, names));
         InvalidField::new(field, InvalidField::quoted(text), allowed)
     })
 }
@@ -193,7 +193,7 @@ fn options_until(
         None => TaskPlannerName::default(),
         Some(name) => TaskPlannerName::named(name).ok_or_else(|| {
             let value = InvalidField::quoted(name);
-            InvalidField::new("options.planner", value, TaskPlannerName::names())
+            InvalidField::new("options.planner", value, TaskPlannerName::instead_of(name))
         })?,
     };
     let plans = wire.plans.unwrap_or(1);

@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::suggest::did_you_mean;
+use coalloc_common::suggest::{choices, did_you_mean};
 use coalloc_common::workflow::{
     Activity, Channel, DataItem, DataSource, Work, Workflow, WorkflowGraph,
 };
@@ -136,7 +136,7 @@ impl SiteNames<'_> {
             return Ok(name);
         }
         let names = topology.sites().map(|(_, vertex, _)| vertex.name.as_str());
-        let allowed = format!("a site of the federation{}", did_you_mean(text, names));
+        let allowed = format!("a site of the federation: {}", choices(text, names));
         Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
     }
 
@@ -318,7 +318,7 @@ pub fn workflow_options(
         None => WorkflowPlannerName::default(),
         Some(name) => WorkflowPlannerName::named(name).ok_or_else(|| {
             let value = InvalidField::quoted(name);
-            InvalidField::new("options.planner", value, WorkflowPlannerName::names())
+            InvalidField::new("options.planner", value, WorkflowPlannerName::instead_of(name))
         })?,
     };
     let defaults = WorkflowOptions::default();

@@ -332,7 +332,10 @@ impl Shortage<'_> {
             // Beside CPUs alone the number says it all.
             let most =
                 if site.others.is_empty() { short.free.to_string() } else { kind.show(short.free) };
-            detail.push_str(&format!("; the best of the others, {name}, has {most}"));
+            detail += &match enough.is_empty() {
+                true => format!("; {name} has most, {most}"),
+                false => format!("; the best of the others, {name}, has {most}"),
+            };
         }
         let window = PartWindow::within(site.window(kind), self.view.window);
         if !self.beyond {

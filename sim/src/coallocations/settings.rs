@@ -111,7 +111,8 @@ impl Planner {
     fn named(name: &str, first_solution: bool) -> Result<Self, InvalidField> {
         let program = Program::named(name).map(|program| Self::Outside(program, first_solution));
         let found = program.or_else(|| Solver::named(name).map(Self::Own)).ok_or_else(|| {
-            let allowed = format!("{}, or a program: {}", Solver::names(), Program::names());
+            let allowed =
+                format!("{}, or a program: {}", Solver::instead_of(name), Program::names());
             InvalidField::new("planner", InvalidField::quoted(name), allowed)
         })?;
         let can = program_of(found).is_some_and(Program::can_end_at_first);

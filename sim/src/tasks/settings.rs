@@ -341,7 +341,7 @@ impl WorkloadSettings {
 impl PlanningSettings {
     fn check(&self) -> Result<TaskPlannerName, InvalidField> {
         let Some(planner) = TaskPlannerName::named(&self.planner) else {
-            let names = TaskPlannerName::names();
+            let names = TaskPlannerName::instead_of(&self.planner);
             let value = InvalidField::quoted(&self.planner);
             return Err(InvalidField::new("planning.planner", value, names));
         };

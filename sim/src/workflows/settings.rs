@@ -209,7 +209,7 @@ impl WorkflowsSettings {
     pub fn check(&self) -> Result<WorkflowPlannerName, InvalidField> {
         let planner = WorkflowPlannerName::named(&self.planner).ok_or_else(|| {
             let value = InvalidField::quoted(&self.planner);
-            InvalidField::new("planner", value, WorkflowPlannerName::names())
+            InvalidField::new("planner", value, WorkflowPlannerName::instead_of(&self.planner))
         })?;
         check_range("discrepancies", self.discrepancies, 0..=limits::DISCREPANCIES_MAX, "")?;
         check_range("route_edges", self.route_edges, 1..=limits::ROUTE_EDGES_MAX, "edges")?;

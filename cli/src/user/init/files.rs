@@ -197,7 +197,7 @@ fn readme(federation: &PlannedFederation, place: &Path) -> Result<String, Failur
             text,
             "\nSTART, ON THIS MACHINE\n\n  {}\n\n\
              Without --detach, `coalloc up` stays in the foreground, and Ctrl-C stops all\n\
-             daemons. Detached daemons are stopped by\n\n  kill $(cat pids)",
+             daemons. Detached daemons are stopped by\n\n  coalloc down",
             commands(federation).join("\n  ")
         );
     } else {

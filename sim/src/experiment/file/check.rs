@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
+use coalloc_common::suggest::choices;
 use coalloc_common::{InvalidField, limits};
 use serde_json::Value;
 
@@ -218,7 +219,9 @@ fn check_values(field: &str, axis: &Axis) -> Result<(), InvalidField> {
     for (at, small) in axis.small.iter().flatten().enumerate() {
         if !labels.contains(&text_of(small)) {
             let field = format!("{field}.small[{at}]");
-            return Err(InvalidField::new(field, text_of(small), "a value of this axis"));
+            let named = labels.iter().map(String::as_str);
+            let allowed = format!("a value of this axis: {}", choices(&text_of(small), named));
+            return Err(InvalidField::new(field, text_of(small), allowed));
         }
     }
     if axis.small.as_ref().is_some_and(Vec::is_empty) {

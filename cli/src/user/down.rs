@@ -1,0 +1,134 @@
+//! `coalloc down`: stops the daemons of a folder that `coalloc up --detach` has left running.
+//!
+//! Numbers of processes are given to other processes later. So each one is looked at again after it can no longer be
+//! exchanged for another (a pidfd), and is signalled only if it is a daemon of the folder.
+//!
+//! Left out: daemons in the foreground, in containers and of systemd, which have keys and commands of their own.
+
+use std::path::{Path, PathBuf};
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::kit::exit::{Answer, Exit, Failure};
+use crate::kit::text;
+use crate::kit::when::Length;
+use crate::user::up::{PIDS, running};
+
+/// Stop the daemons of a folder that `coalloc up --detach` has left running
+///
+/// Each one finishes what it is doing, and nothing of its ledger is lost. Whatever else has the numbers of processes that
+/// ended long ago is left alone.
+///
+/// Exit code 0: none of them runs; 4: some still end.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  \
+    coalloc down my-federation\n  \
+    coalloc down                  the current folder")]
+pub struct DownArgs {
+    /// The folder with the configurations
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// How long to wait until they have ended
+    #[arg(long, value_name = "LENGTH", default_value = "30s")]
+    patience: Length,
+}
+
+/// A process that cannot be exchanged for another one of its number.
+struct EndingDaemon {
+    name: String,
+    process: OwnedFd,
+}
+
+impl EndingDaemon {
+    /// Waits until it has ended; false: it has not by then.
+    fn ends_by(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        // A longer time is as good as no limit.
+        let left = Timespec::try_from(left.max(Duration::from_millis(1))).ok();
+        // A pidfd can be read when its process has ended.
+        let mut watched = [PollFd::new(&self.process, PollFlags::IN)];
+        let ready = rustix::io::retry_on_intr(|| poll(&mut watched, left.as_ref()));
+        ready.is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// Runs `coalloc down`.
+///
+/// # Errors
+/// When there is no such folder, or a process cannot be signalled.
+pub async fn run(args: &DownArgs) -> Result<Answer, Failure> {
+    let shown = args.folder.display();
+    let folder = args.folder.canonicalize();
+    let folder = folder.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
+    let pids = folder.join(PIDS);
+    let mut all = Vec::new();
+    for pid in running(&pids) {
+        all.extend(end(&pids, &pid)?);
+    }
+    if all.is_empty() {
+        let text = format!("no daemon runs that was started in the background in {shown}\n");
+        return forget(&pids).map(|()| Answer::done(text));
+    }
+    let until = Instant::now() + args.patience.0.to_std();
+    let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
+    let left = tokio::task::spawn_blocking(move || {
+        let left = all.into_iter().filter(|one| !one.ends_by(until));
+        left.map(|one| one.name).collect::<Vec<String>>()
+    });
+    let left = left.await.map_err(|error| Failure::internal(error.to_string()))?;
+    if !left.is_empty() {
+        let left = text::enumerate(&left);
+        let problem = format!("{left}: still running after {}", args.patience.0);
+        return Err(Failure::new(
+            Exit::Unfinished,
+            format!("{problem}\nlook at the log beside the ledger, or wait longer: --patience 2m"),
+        ));
+    }
+    forget(&pids)?;
+    Ok(Answer::done(format!("stopped: {}\n", text::enumerate(&names))))
+}
+
+/// Asks one process to end, if it is still a daemon of the folder.
+fn end(pids: &Path, pid: &str) -> Result<Option<EndingDaemon>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Failed, format!("process {pid} cannot be stopped: {error}"))
+    };
+    let Some(number) = pid.parse().ok().and_then(Pid::from_raw) else { return Ok(None) };
+    let process = match pidfd_open(number, PidfdFlags::NONBLOCK) {
+        Ok(process) => process,
+        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(failed(&error)),
+    };
+    if !running(pids).iter().any(|one| one == pid) {
+        return Ok(None);
+    }
+    match pidfd_send_signal(&process, Signal::TERM) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => return Err(failed(&error)),
+    }
+    Ok(Some(EndingDaemon { name: name_of(pid), process }))
+}
+
+/// The name of a daemon's configuration without its ending.
+fn name_of(pid: &str) -> String {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line);
+    let config = line.split('\0').skip_while(|word| *word != "--config").nth(1);
+    let name = config.and_then(|config| Path::new(config).file_stem());
+    name.map_or_else(|| format!("process {pid}"), |name| name.to_string_lossy().into_owned())
+}
+
+/// Removes the file with the numbers, which belong to nobody now.
+fn forget(pids: &Path) -> Result<(), Failure> {
+    match std::fs::remove_file(pids) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::internal(format!("{}: {error}", pids.display())))
+        }
+        _ => Ok(()),
+    }
+}
