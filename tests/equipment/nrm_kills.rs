@@ -3,6 +3,7 @@
 
 use crate::gate::Mode;
 use crate::link::{ADDRESSES, ENDS, Link};
+use crate::manager::{PATIENCE, until};
 use crate::{run, run_each};
 
 /// The lives of two bookings of one user, who share a class, and of a change. The NRM is killed at each different command that
@@ -92,7 +93,14 @@ fn an_nrm_that_is_killed_between_two_steps_goes_on_with_the_next_one() {
         assert_ne!(link.space.ours(), Vec::<String>::new(), "the kernel knows of no windows");
         link.rm.restart();
         link.settle_bare("its window is over").await;
-        assert!(link.rm.told(&short.txn).await.is_none_or(|told| !told.active));
+        // The record follows what is done at the link.
+        until("the booking is told as over", PATIENCE, async || {
+            match link.rm.told(&short.txn).await {
+                Some(told) if told.active => Err(format!("{told:?}")),
+                _ => Ok(()),
+            }
+        })
+        .await;
     });
 }
 
