@@ -212,7 +212,7 @@ fn a_trace_that_is_cut_off_is_not_drawn() {
     assert!(drawn.status.success(), "{}", shown(&drawn));
     assert!(std::fs::read_to_string(&svg).unwrap().contains("<title>request"));
     assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
-    let (own, dotted) = (path("own.svg"), path("./own.svg"));
+    let (own, dotted) = (path("own.drawing"), path("./own.drawing"));
     let both = coalloc(&["sim", "gantt", &trace, "--svg", &own, "--png", &dotted]);
     assert_eq!(both.status.code(), Some(2), "{}", shown(&both));
     assert!(shown(&both).contains("is also the file of --svg"), "{}", shown(&both));
