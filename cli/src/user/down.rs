@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
 use crate::kit::when::Length;
-use crate::user::up::{PIDS, running};
+use crate::user::up::{PIDS, configuration_of, running};
 
 /// Stop the daemons of a folder that `coalloc up --detach` has left running
 ///
@@ -116,10 +116,8 @@ fn end(pids: &Path, pid: &str) -> Result<Option<EndingDaemon>, Failure> {
 
 /// The name of a daemon's configuration without its ending.
 fn name_of(pid: &str) -> String {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line = String::from_utf8_lossy(&line);
-    let config = line.split('\0').skip_while(|word| *word != "--config").nth(1);
-    let name = config.and_then(|config| Path::new(config).file_stem());
+    let config = configuration_of(pid);
+    let name = config.as_deref().and_then(Path::file_stem);
     name.map_or_else(|| format!("process {pid}"), |name| name.to_string_lossy().into_owned())
 }
 

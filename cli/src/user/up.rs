@@ -7,7 +7,9 @@
 //! Left out: writing such a folder (`coalloc init`), and starting daemons again that have ended (systemd, Docker).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::net::ToSocketAddrs as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -370,14 +372,23 @@ impl PidFile {
 
 /// The processes of a file that are still daemons of its folder. Other processes may have the numbers of those that ended.
 pub(super) fn running(pids: &Path) -> Vec<String> {
-    let folder = pids.parent().unwrap_or(Path::new(".")).as_os_str().as_encoded_bytes();
-    let is_daemon = |pid: &&str| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let mut words = line.split(|byte| *byte == 0);
-        pid.bytes().all(|byte| byte.is_ascii_digit()) && words.any(|word| word.starts_with(folder))
-    };
+    let folder = pids.parent().unwrap_or(Path::new("."));
+    let is_daemon =
+        |pid: &&str| configuration_of(pid).is_some_and(|config| config.starts_with(folder));
     let text = std::fs::read_to_string(pids).unwrap_or_default();
     text.split_whitespace().filter(is_daemon).map(str::to_owned).collect()
+}
+
+/// The absolute path of the configuration with which a process was started.
+pub(super) fn configuration_of(pid: &str) -> Option<PathBuf> {
+    if !pid.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).skip_while(|word| *word != b"--config");
+    let config = Path::new(OsStr::from_bytes(words.nth(1)?));
+    // Somebody may have started it with a path relative to where they were.
+    Some(std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(config))
 }
 
 /// The command that stops the processes of a folder.
@@ -387,6 +398,8 @@ fn down(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
 
     #[test]
@@ -438,6 +451,33 @@ mod tests {
         assert!(refuse_elsewhere(&all, &["crm-b".to_owned()]).is_err());
         assert!(refuse_elsewhere(&all, &["crm-a".to_owned(), "grc".to_owned()]).is_ok());
         assert!(refuse_elsewhere(&all[..1], &[]).is_ok());
+    }
+
+    #[test]
+    fn a_daemon_of_a_folder_is_known_by_its_configuration_also_by_a_relative_path() {
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path().canonicalize().unwrap();
+        for name in ["lab", "lab2"] {
+            std::fs::create_dir(parent.join(name)).unwrap();
+        }
+        for config in ["lab/grc.yaml".to_owned(), format!("{}/lab/grc.yaml", parent.display())] {
+            let mut process = std::process::Command::new("sh");
+            process.args(["-c", "echo; read line; :", "sh", "--config", &config]);
+            let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+            let mut process =
+                process.current_dir(&parent).stdin(stdin).stdout(stdout).spawn().unwrap();
+            // Its words are those of the shell from here on.
+            process.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+            let written = |folder: &str| {
+                let pids = parent.join(folder).join(PIDS);
+                std::fs::write(&pids, format!("1\n{}\nx\n", process.id())).unwrap();
+                running(&pids)
+            };
+            let (own, other) = (written("lab"), written("lab2"));
+            assert_eq!((own, other), (vec![process.id().to_string()], Vec::new()), "{config}");
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! The form of a change: what it asks, and that no text of others becomes markup.
+
 use super::*;
 
 const EVIL: &str = "\"><script>alert(1)</script>";

@@ -1,3 +1,5 @@
+//! Plans side by side: what all have, and what differs.
+
 use super::*;
 
 fn plan(at: &str, price: u64) -> v1::Plan {

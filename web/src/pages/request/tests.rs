@@ -1,3 +1,5 @@
+//! The form of a request: what it shows, and that no text of others becomes markup.
+
 use super::*;
 
 const EVIL: &str = "\"><script>alert(1)</script>";

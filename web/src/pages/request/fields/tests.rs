@@ -1,3 +1,5 @@
+//! The fields of a request: what is read from them, and what is said of those that cannot be read.
+
 use coalloc_net::convert::request_from_wire;
 
 use super::*;
