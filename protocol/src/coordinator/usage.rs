@@ -463,18 +463,25 @@ impl Coordinator {
         if is_over || known.usage.phase == UsagePhase::Over {
             return Some(Usage { phase: UsagePhase::Over, trouble: BTreeMap::new() });
         }
+        let has_told = |rm: &RmName| self.usages.equipped.contains_key(rm);
         let phase = if start > now || booked.manual_provision {
             UsagePhase::Ahead
-        } else if booked.segments.keys().any(|rm| !self.usages.equipped.contains_key(rm)) {
-            // As long as an RM has told nothing, nothing changes.
-            known.usage.phase
-        } else if self.is_let_in(&known.id, booked, now) || planted::is(Bug::ActiveUnheard) {
-            UsagePhase::Active
+        } else if booked.segments.keys().all(has_told) {
+            let is_let_in =
+                self.is_let_in(&known.id, booked, now) || planted::is(Bug::ActiveUnheard);
+            if is_let_in { UsagePhase::Active } else { UsagePhase::Ahead }
+        } else if known.usage.phase == UsagePhase::Active {
+            // As long as an RM has told nothing, nobody knows whether it is in use still. Nothing new is said of it.
+            return Some(known.usage.clone());
         } else {
-            UsagePhase::Ahead
+            known.usage.phase
         };
         let told = self.usages.told.get(&known.id).into_iter().flatten();
-        let trouble = told.filter_map(|(rm, told)| Some((rm.clone(), troubles(told)?))).collect();
+        let told = told.filter_map(|(rm, told)| Some((rm.clone(), troubles(told)?)));
+        // What an RM told before a restart counts until the RM tells again.
+        let recorded = known.usage.trouble.iter().filter(|(rm, _)| !has_told(rm));
+        let recorded = recorded.map(|(rm, trouble)| (rm.clone(), trouble.clone()));
+        let trouble = recorded.chain(told).collect();
         Some(Usage { phase, trouble })
     }
 

@@ -206,6 +206,23 @@ fn trouble_that_has_gone_while_the_process_was_down_is_not_told_for_ever() {
     assert_eq!(usage(&bench), Usage::default());
 }
 
+/// Seed 21064 of generator 12 of the fault worlds.
+#[test]
+fn after_a_restart_nothing_new_is_said_of_what_is_in_use_until_all_have_told() {
+    let mut bench = with_equipment();
+    let _ = bench.step(changed("a", has(BOOKED, true, Some("weak"))), at(70));
+    tick(&mut bench, START_MS);
+    let before = logged(&bench);
+    assert_eq!(before.last(), Some(&(UsagePhase::Active, vec!["r: weak".to_owned()])));
+    let _ = bench.restart(at(START_MS + 10));
+    tick(&mut bench, START_MS + 20);
+    assert_eq!(logged(&bench), before, "the trouble of a is not gone because a has told nothing");
+    let _ = bench.step(all("a", Some(vec![has(BOOKED, true, None)])), at(START_MS + 30));
+    assert_eq!(logged(&bench), before, "b has told nothing yet");
+    let _ = bench.step(all("b", None), at(START_MS + 40));
+    assert_eq!(usage(&bench), Usage { phase: UsagePhase::Active, ..Usage::default() });
+}
+
 #[test]
 fn what_happened_while_the_process_was_down_is_recorded_at_its_start() {
     let mut bench = without_equipment();
