@@ -102,8 +102,57 @@ pub(crate) fn script(shell: clap_complete::Shell) -> Result<Answer, Failure> {
     known
         .write_registration(VARIABLE, "coalloc", "coalloc", "coalloc", &mut script)
         .map_err(|error| Failure::internal(format!("the script: {error}")))?;
-    Ok(Answer::done(String::from_utf8_lossy(&script).into_owned()))
+    let script = String::from_utf8_lossy(&script).into_owned();
+    Ok(Answer::done(match shell {
+        clap_complete::Shell::Bash => for_bash(&script),
+        _ => script,
+    }))
 }
+
+/// The script for bash, which also completes what stands behind an `@`.
+///
+/// Bash cuts words at `@`, and offers the names of hosts behind it where nothing else is offered. The script gives this program
+/// the whole word, and bash the part behind the `@`.
+fn for_bash(script: &str) -> String {
+    let own = [
+        ("    local words=(\"${COMP_WORDS[@]}\")\n", BASH_WORDS),
+        (BASH_LAST_WORD, ""),
+        ("    if [[ $? != 0 ]]; then\n        unset COMPREPLY\n", BASH_REPLY),
+        ("-o bashdefault ", ""),
+    ];
+    own.iter().fold(script.to_owned(), |script, (theirs, ours)| script.replace(theirs, ours))
+}
+
+/// How the script that ours is made of cuts the last word at the cursor.
+const BASH_LAST_WORD: &str = r#"    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+        words[COMP_CWORD]="$2"
+    fi
+"#;
+
+/// Joins what bash has cut, up to the cursor: words between which the line has no blank are one. Sets what of the last one bash
+/// does not count as typed.
+const BASH_WORDS: &str = r#"    local words=() rest="${COMP_LINE:0:COMP_POINT}" next word at
+    for (( at = 0; at <= COMP_CWORD; at++ )); do
+        next="${rest#"${rest%%[![:space:]]*}"}"
+        word="${COMP_WORDS[at]}"
+        (( at < COMP_CWORD )) || word="$next"
+        if (( at > 0 )) && [[ "$next" == "$rest" && -n "$word" ]]; then
+            words[${#words[@]}-1]+="$word"
+        else
+            words+=("$word")
+        fi
+        rest="${next#"$word"}"
+    done
+    local _CLAP_COMPLETE_INDEX=$(( ${#words[@]} - 1 ))
+    local before="${words[_CLAP_COMPLETE_INDEX]%"$2"}"
+"#;
+
+/// Takes away what bash has already, and gives up as the script that this one is made of.
+const BASH_REPLY: &str = r#"    local failed=$?
+    COMPREPLY=("${COMPREPLY[@]#"$before"}")
+    if [[ $failed != 0 ]]; then
+        unset COMPREPLY
+"#;
 
 /// The command line, with what completes its arguments.
 fn command() -> Command {
@@ -280,5 +329,10 @@ mod tests {
             let answer = script(*shell).unwrap();
             assert!(answer.text.contains(VARIABLE), "{shell}: {}", answer.text);
         }
+        let bash = script(clap_complete::Shell::Bash).unwrap().text;
+        for ours in [BASH_WORDS, BASH_REPLY] {
+            assert!(bash.contains(ours), "{bash}");
+        }
+        assert!(!bash.contains("bashdefault") && !bash.contains(BASH_LAST_WORD), "{bash}");
     }
 }

@@ -65,23 +65,24 @@ impl Span {
 }
 
 impl fmt::Display for Span {
+    /// As people write lengths: `2 h 5 min`, `1 d 6 h`, `1500 ms`. Zero is `0 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let us = self.0;
-        let text = if us % 1_000_000 != 0 {
-            if us % 1_000 == 0 { format!("{} ms", us / 1_000) } else { format!("{us} us") }
-        } else {
-            let s = us / 1_000_000;
-            match (s / 86_400, s / 3_600 % 24, s / 60 % 60, s % 60) {
-                (0, 0, 0, s) => format!("{s} s"),
-                (0, 0, m, 0) => format!("{m} min"),
-                (0, h, 0, 0) => format!("{h} h"),
-                (d, 0, 0, 0) => format!("{d} d"),
-                (0, 0, m, s) => format!("{m} min {s} s"),
-                (0, h, m, 0) => format!("{h} h {m} min"),
-                _ => format!("{s} s"),
-            }
+        let us = self.0.unsigned_abs();
+        let fraction = us % 1_000_000;
+        // A few seconds and a fraction are one number.
+        let s = if us < 60_000_000 && fraction != 0 { 0 } else { us / 1_000_000 };
+        let below = us - s * 1_000_000;
+        let below = match below % 1_000 {
+            0 => (below / 1_000, "ms"),
+            _ => (below, "us"),
         };
-        f.pad(&text)
+        let parts =
+            [(s / 86_400, "d"), (s / 3_600 % 24, "h"), (s / 60 % 60, "min"), (s % 60, "s"), below];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, unit)| format!("{count} {unit}")).collect();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let text = if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") };
+        f.pad(&(sign.to_owned() + &text))
     }
 }
 
@@ -305,6 +306,25 @@ mod tests {
         assert_eq!(Time::from_us(1_795_219_200_000_001).to_string(), "2026-11-21T00:00:00.000001Z");
         assert_eq!(Time::from_us(-1).to_string(), "1969-12-31T23:59:59.999999Z");
         assert_eq!(Time::from_us(limits::TIME_MAX_US).to_string(), "2255-06-05T23:47:34.740992Z");
+    }
+
+    #[test]
+    fn spans_are_shown_as_people_write_them() {
+        let cases = [
+            (0, "0 s"),
+            (45_000_000, "45 s"),
+            (1_500_000, "1500 ms"),
+            (1, "1 us"),
+            (5_400_000_000, "1 h 30 min"),
+            (7_273_000_000, "2 h 1 min 13 s"),
+            (108_000_000_000, "1 d 6 h"),
+            (61_500_000, "1 min 1 s 500 ms"),
+            (-90_000_000, "-1 min 30 s"),
+        ];
+        for (us, shown) in cases {
+            assert_eq!(Span::from_us(us).to_string(), shown);
+        }
+        assert!(Span::from_us(i64::MIN).to_string().starts_with("-106751991 d"));
     }
 
     #[test]

@@ -45,6 +45,16 @@ pub fn invalid(error: &InvalidField) -> Status {
     with_reason(Code::InvalidArgument, "INVALID_FIELD", &about, error.to_string(), details)
 }
 
+/// INVALID_ARGUMENT with `google.rpc.BadRequest`: a request that came as text is not a message of its method. `field` is empty
+/// when no field is to blame. Nothing was done.
+#[must_use]
+pub fn invalid_message(line: u64, field: &str, problem: &str) -> Status {
+    let details = ErrorDetails::with_bad_request_violation(field, problem);
+    let place = if field.is_empty() { String::new() } else { format!("{field}: ") };
+    let text = format!("line {line} of the request: {place}{problem}");
+    with_reason(Code::InvalidArgument, "INVALID_FIELD", &[("field", field)], text, details)
+}
+
 /// UNIMPLEMENTED: the caller needs something that this release does not know. Nothing was done.
 #[must_use]
 pub fn unsupported(unknown: &[String], program: &str, protocol: u32) -> Status {

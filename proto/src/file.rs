@@ -18,7 +18,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, YamlData};
 use serde::de::DeserializeOwned;
 
 use self::words::Mistake;
-pub use self::words::unknown_field;
+pub use self::words::{is_unknown_field, problem_of_value};
 
 /// Largest file that is read; a federation of a hundred thousand paths is smaller than this.
 const FILE_MAX_BYTES: u64 = 64 << 20;
@@ -127,15 +127,31 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: String) -> Result<Document<
             problem,
         });
     }
-    let message = if text.trim_start().starts_with('{') {
-        parse_json(path, &text)?
-    } else {
-        parse_yaml(path, &text)?
-    };
+    let message =
+        if text.trim_start().starts_with('{') { from_json(&text) } else { from_yaml(&text) };
+    let message = message.map_err(|SpellingMistake { line, field, problem }| {
+        FileError::Mistake { path: path.to_owned(), line, field: field_prefix(&field), problem }
+    })?;
     Ok(Document { message, path: path.to_owned(), text })
 }
 
-fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
+/// A mistake in the syntax or shape of a text.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {}{problem}", field_prefix(field))]
+pub struct SpellingMistake {
+    /// The line of the mistake, from 1.
+    pub line: u64,
+    /// The field, as a path; empty when no field is to blame.
+    pub field: String,
+    /// What is wrong and what is allowed.
+    pub problem: String,
+}
+
+/// Reads a message from a text of canonical proto3 JSON.
+///
+/// # Errors
+/// The first mistake, with line and field.
+pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, SpellingMistake> {
     let mut json = serde_json::Deserializer::from_str(text);
     let message = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
@@ -144,10 +160,9 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
         // serde_json ends its message with the place, which our message already begins with.
         let place = format!(" at line {line} column {column}");
         let problem = inner.to_string().replace(&place, "");
-        mistake_of_spelling(path, &field, text, &problem, line, column)
+        mistake_of_spelling(&field, text, &problem, line, column)
     })?;
-    json.end().map_err(|error| FileError::Mistake {
-        path: path.to_owned(),
+    json.end().map_err(|error| SpellingMistake {
         line: error.line() as u64,
         field: String::new(),
         problem: "something follows the end of the document".into(),
@@ -155,7 +170,7 @@ fn parse_json<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
     Ok(message)
 }
 
-fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileError> {
+fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, SpellingMistake> {
     // A domain may be called `N` or `no`, so only `true` and `false` are truth values.
     let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
     let mut field = String::new();
@@ -174,21 +189,20 @@ fn parse_yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, FileErr
     // The library says "line L column C: ..." at the start or the end. Our message already begins with the
     // line.
     let problem = problem.split_once(" at line ").map_or(problem.as_str(), |(said, _)| said);
-    Err(mistake_of_spelling(path, &field, text, problem, line, column))
+    Err(mistake_of_spelling(&field, text, problem, line, column))
 }
 
 fn mistake_of_spelling(
-    path: &Path,
     field: &str,
     text: &str,
     problem: &str,
     line: u64,
     column: u64,
-) -> FileError {
+) -> SpellingMistake {
     // serde_path_to_error writes `?` for a key that could not be read.
     let field = field.trim_end_matches('?').trim_end_matches('.');
     let (line, problem) = Mistake { problem, field, text, line, column }.in_words();
-    FileError::Mistake { path: path.to_owned(), line, field: field_prefix(field), problem }
+    SpellingMistake { line, field: field.to_owned(), problem }
 }
 
 fn field_prefix(path: &str) -> String {
@@ -395,7 +409,7 @@ duration: 3600s
             ("{\"user\": 3}".into(), "1: user: `{\"user\": 3}` appears where text is expected"),
             ("{\"user\": \"a\",\n}".into(), "2: `}` follows a comma"),
             ("{\"user\" 3}".into(), "1: expected `:` in or before `{\"user\" 3}`"),
-            ("{\"sites\": [\n".into(), "2: sites: the file ends while a bracket"),
+            ("{\"sites\": [\n".into(), "2: sites: the text ends while a bracket"),
         ];
         for (text, expected) in cases {
             let said = said(&text);

@@ -9,6 +9,8 @@ use prost::Message;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::file::{SpellingMistake, from_json};
+
 /// A method of a service.
 #[derive(Debug, Clone, Copy)]
 pub struct Method {
@@ -16,7 +18,7 @@ pub struct Method {
     pub path: &'static str,
     /// Whether it answers with a stream of messages.
     pub streams: bool,
-    read: fn(&[u8]) -> Result<Vec<u8>, serde_json::Error>,
+    read: fn(&str) -> Result<Vec<u8>, SpellingMistake>,
     show: fn(&[u8]) -> Result<String, ShowError>,
 }
 
@@ -44,8 +46,8 @@ impl Method {
     /// The message of a request that is written in JSON.
     ///
     /// # Errors
-    /// When the text is no JSON, or not that of the request, with line and column.
-    pub fn request(&self, json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    /// When the text is no JSON, or not that of the request, with line and field.
+    pub fn request(&self, json: &str) -> Result<Vec<u8>, SpellingMistake> {
         (self.read)(json)
     }
 
@@ -58,8 +60,8 @@ impl Method {
     }
 }
 
-fn read<Request: Message + DeserializeOwned>(json: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json::from_slice::<Request>(json).map(|request| request.encode_to_vec())
+fn read<Request: Message + DeserializeOwned>(json: &str) -> Result<Vec<u8>, SpellingMistake> {
+    from_json::<Request>(json).map(|request| request.encode_to_vec())
 }
 
 fn show<Answer: Message + Default + Serialize>(message: &[u8]) -> Result<String, ShowError> {
@@ -74,9 +76,9 @@ mod tests {
     fn every_method_reads_an_empty_request_and_shows_an_empty_answer() {
         assert!(METHODS.len() > 30, "{}", METHODS.len());
         for method in METHODS {
-            assert_eq!(method.request(b"{}").unwrap(), b"", "{}", method.path);
+            assert_eq!(method.request("{}").unwrap(), b"", "{}", method.path);
             assert_eq!(method.answer(b"").unwrap(), "{}", "{}", method.path);
-            assert!(method.request(b"{\"no_such_field\":1}").is_err(), "{}", method.path);
+            assert!(method.request("{\"no_such_field\":1}").is_err(), "{}", method.path);
         }
     }
 
@@ -84,7 +86,7 @@ mod tests {
     fn a_request_is_its_message() {
         let method = Method::at("/coalloc.v1.Coordinator/Get").unwrap();
         let message = crate::v1::GetRequest { id: "grc-1".to_owned() }.encode_to_vec();
-        assert_eq!(method.request(b"{\"id\": \"grc-1\"}").unwrap(), message);
+        assert_eq!(method.request("{\"id\": \"grc-1\"}").unwrap(), message);
         assert!(!method.streams && Method::at("/coalloc.v1.Coordinator/Watch").unwrap().streams);
         assert!(Method::at("/coalloc.v1.Coordinator/Nothing").is_none());
     }

@@ -58,6 +58,7 @@ def test_the_readme_is_true_in_a_fresh_environment(wheel: Path, tmp_path: Path) 
     run(tmp_path / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel)
     example = tmp_path / "example.py"
     example.write_text(program)
+    run(sys.executable, "-m", "mypy", "--strict", example)
     federation = tmp_path / "elgl"
     try:
         said = run(PROGRAM, "demo", "--requests", "3", "--keep", "--dir", federation)

@@ -145,7 +145,7 @@ fn mistakes_in_a_trace_or_in_its_settings_are_told_with_line_and_field() {
         (
             &tiny(),
             FILE.replace("easy", "sjf"),
-            "mine.yaml:6: sweep[0].values[1]: planner: unknown variant",
+            "mine.yaml:6: sweep[0].values[1]: planner: `sjf` is not allowed; allowed: online, fcfs",
         ),
         (
             &tiny(),

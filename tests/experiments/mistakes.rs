@@ -19,9 +19,23 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "path: frames",
             "path: frame",
-            "mine.yaml:8: sweep[0].values[0]: frame: there is no such field here",
+            "mine.yaml:8: sweep[0].path: frame: there is no such field here",
         ),
-        ("requests: 3", "requests: many", "mine.yaml:6: settings.workload.requests: invalid type"),
+        (
+            "requests: 3",
+            "requests: many",
+            "mine.yaml:6: settings.workload.requests: `many` is not allowed; allowed: a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            "requests: 3",
+            "requests: -1",
+            "mine.yaml:6: settings.workload.requests: `-1` is not allowed; allowed: a whole number from 0 to 18446744073709551615",
+        ),
+        (
+            "workload: {requests: 3}",
+            "workload: 3",
+            "mine.yaml:6: settings.workload: `3` is not allowed; allowed: a mapping, `field: VALUE`",
+        ),
         (
             "plots:",
             "  - {name: succes, label: x}\nplots:",
@@ -48,7 +62,7 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "path: frames",
             "path: frames.each",
-            "mine.yaml:8: sweep[0].values[0]: frames: invalid type",
+            "mine.yaml:8: sweep[0].path: frames: a mapping is not allowed; allowed: a whole number from 0 to 4294967295",
         ),
         (
             "plots:",
@@ -62,8 +76,13 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         ),
         (
             "plots:",
-            "paper: {numbers: [{metric: success, at: {frames: 7}, value: 0.1, place: x}]}\nplots:",
-            "mine.yaml:12: paper.numbers[0].at.frames: \"7\" is not allowed; allowed: a value of that axis: 1, 2",
+            "paper: {numbers: [{metric: success, at: {frame: 7}, value: 0.1, place: x}]}\nplots:",
+            "mine.yaml:12: paper.numbers[0].at.frame: \"frame\" is not allowed; allowed: an axis of the sweep: frames",
+        ),
+        (
+            "name: success, label: Success}\nplots: [{name: over-frames, title: Success over frames, y: [success]}]",
+            "name: success_until, label: Success}\nplots: [{name: more, title: x, y: [success_until]}]",
+            "mine.yaml:12: plots[0].y[0]: \"success_until\" is not allowed; allowed: a metric that has one value at a point",
         ),
         (
             "plots:",
@@ -81,6 +100,31 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         assert!(shown(&ran).contains(said), "{bad}: {}", shown(&ran));
         assert!(!out.exists(), "{bad}: something was written");
     }
+}
+
+#[test]
+fn what_is_said_of_a_value_that_the_sweep_no_longer_has_is_left_out() {
+    let said = "paper: {numbers: [{metric: success, at: {frames: 7}, value: 0.1, place: x}, \
+                {metric: success, at: {frames: 2}, value: 1, place: x}], \
+                shapes: [{says: it rises, place: x, order: {falling: [{metric: success, at: {frames: 7}}, \
+                {metric: success, at: {frames: 1}}]}}]}\nplots:";
+    let (folder, file) = written(&MINE.replace("plots:", said).replace(
+        "y: [success]}",
+        "y: [success]}, {name: gone, title: x, y: [success], at: {frames: 7}}",
+    ));
+    let out = folder.path().join("out");
+    let ran = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap()]);
+    assert!(ran.status.success(), "{}", shown(&ran));
+    let places =
+        [(12, "paper.numbers[0]"), (12, "paper.shapes[0].order.falling[0]"), (13, "plots[1]")];
+    for (line, place) in places {
+        let said = format!(
+            "mine.yaml:{line}: {place}.at.frames: \"7\" is not allowed; allowed: a value of that axis: 1, 2; left out"
+        );
+        let report = std::fs::read_to_string(out.join("report.md")).unwrap();
+        assert!(report.contains(&said), "{place}: {}\n{report}", shown(&ran));
+    }
+    assert!(!out.join("gone.svg").exists(), "{}", shown(&ran));
 }
 
 /// The message with which `coalloc sim run` refuses these arguments.

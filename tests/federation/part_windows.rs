@@ -338,15 +338,15 @@ async fn a_wrong_window_is_refused_with_field_value_and_range() {
     let from = seconds_from_now(HOUR);
     type Change = fn(&mut v1::CoAllocationRequest);
     let cases: [(&str, &str, Change); 9] = [
-        ("sites[0].offset", "0 s to 53999 s", |r| r.sites[0].offset = seconds(-1)),
-        ("sites[0].offset", "0 s to 53999 s", |r| r.sites[0].offset = seconds(15 * HOUR)),
+        ("sites[0].offset", "0 s to 14 h 59 min 59 s", |r| r.sites[0].offset = seconds(-1)),
+        ("sites[0].offset", "0 s to 14 h 59 min 59 s", |r| r.sites[0].offset = seconds(15 * HOUR)),
         ("sites[0].length", "1 s to 15 h", |r| r.sites[0].length = seconds(0)),
         ("sites[0].length", "1 s to 15 h", |r| r.sites[0].length = seconds(15 * HOUR + 1)),
         ("sites[1].length", "1 s to 14 h", |r| r.sites[1].length = seconds(i64::MAX)),
-        ("sites[1].others[0].offset", "0 s to 53999 s", |r| {
+        ("sites[1].others[0].offset", "0 s to 14 h 59 min 59 s", |r| {
             r.sites[1].others[0].offset = seconds(i64::MIN);
         }),
-        ("links[0].offset", "0 s to 53999 s", |r| {
+        ("links[0].offset", "0 s to 14 h 59 min 59 s", |r| {
             r.links[0].offset = Some(Duration { seconds: 1, nanos: -1 });
         }),
         ("links[0].length", "1 s to 15 h", |r| {

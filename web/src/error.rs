@@ -65,8 +65,26 @@ pub(crate) const fn http_status(code: Code) -> StatusCode {
 /// The status as a whole answer.
 #[must_use]
 pub fn answer(status: &Status) -> Response<Body> {
-    let mut response = Response::new(Body::from(json_of(status).to_string()));
-    *response.status_mut() = words(status.code()).1;
+    of_json(words(status.code()).1, &json_of(status))
+}
+
+/// The answer to a request that is no call, in the same form as the status of one.
+#[must_use]
+pub fn of_http(status: StatusCode, message: &str) -> Response<Body> {
+    // Code of the Connect protocol, where a status of HTTP has none of ours.
+    let code = match status {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "unimplemented",
+        StatusCode::REQUEST_TIMEOUT => "deadline_exceeded",
+        StatusCode::MISDIRECTED_REQUEST => "permission_denied",
+        _ => "invalid_argument",
+    };
+    of_json(status, &json!({ "code": code, "message": message }))
+}
+
+fn of_json(status: StatusCode, json: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::from(json.to_string()));
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -17,8 +17,10 @@ use axum::extract::{Request, State};
 use bytes::Bytes;
 use coalloc_common::limits;
 use coalloc_net::server::local::LocalServices;
+use coalloc_net::status;
+use coalloc_proto::file::SpellingMistake;
 use coalloc_proto::method::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use tonic::Status;
@@ -42,17 +44,20 @@ pub(crate) async fn answer(
     match answered(services, request).await {
         Ok(response) => response,
         Err(Mistake::Status(status)) => error::answer(&status),
-        Err(Mistake::Http(status, text)) => plain(status, text),
+        Err(Mistake::Http(status, text)) => error::of_http(status, text.trim_end()),
     }
 }
 
-/// Answers a request for anything else.
+/// Answers a request for anything else: a program in JSON, a person in plain text.
 pub(crate) async fn nothing_here(request: Request) -> Response<Body> {
-    let path = request.uri().path().to_owned();
+    let path = request.uri().path();
     let text = format!(
-        "there is nothing at {path:?}; the first page is /, and methods are called with POST /coalloc.v1.Coordinator/METHOD\n"
+        "there is nothing at {path:?}; the first page is /, and methods are called with POST /coalloc.v1.Coordinator/METHOD"
     );
-    plain(StatusCode::NOT_FOUND, text)
+    match request.method() == http::Method::POST || is_json(request.headers(), ACCEPT) {
+        true => error::of_http(StatusCode::NOT_FOUND, &text),
+        false => plain(StatusCode::NOT_FOUND, text + "\n"),
+    }
 }
 
 /// Why a request is not carried out.
@@ -89,10 +94,12 @@ async fn answered(services: LocalServices, request: Request) -> Result<Response<
         read_body(body, method).await?
     };
     let message = if method.streams { events::resumed(&message, &head.headers)? } else { message };
-    let message = method.request(&message).map_err(|error| {
-        Status::invalid_argument(format!(
-            "the request is not JSON of {path}: {error}; allowed: canonical proto3 JSON of its request"
-        ))
+    let message = std::str::from_utf8(&message).map_err(|error| {
+        let at = error.valid_up_to();
+        status::invalid_message(1, "", &format!("byte {at} is not UTF-8; allowed: JSON in UTF-8"))
+    })?;
+    let message = method.request(message).map_err(|SpellingMistake { line, field, problem }| {
+        status::invalid_message(line, &field, &problem)
     })?;
     let token = head.headers.get(AUTHORIZATION).cloned();
     let mut channel = services.channel(client.proven, token);
@@ -170,13 +177,19 @@ fn check_is_json_post(method: &http::Method, headers: &HeaderMap) -> Result<(), 
         let text = "a method is called with POST; one that streams also with GET\n";
         return Err(Mistake::Http(StatusCode::METHOD_NOT_ALLOWED, text.to_owned()));
     }
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    if !kind.eq_ignore_ascii_case("application/json") {
+    if !is_json(headers, CONTENT_TYPE) {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default();
         let text = format!("Content-Type {kind:?} is not allowed; allowed: application/json\n");
         return Err(Mistake::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
     Ok(())
+}
+
+/// Does a header name JSON as its only kind of content?
+fn is_json(headers: &HeaderMap, name: HeaderName) -> bool {
+    let kind = headers.get(name).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
 /// Checks that a browser has not been led here under a name of somebody else, which over TLS it has checked itself. What the

@@ -67,8 +67,7 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
         how.seeds.end.saturating_sub(1),
         text::count(results.len(), "run")
     );
-    for line in how.left_out.iter().chain(&cut_short(results)).chain(&undrawn(experiment, results))
-    {
+    for line in how.left_out.iter().chain(&cut_short(results)) {
         let _ = writeln!(text, "* {line}");
     }
     if !text.ends_with("\n\n") {
@@ -278,25 +277,6 @@ fn assumptions(experiment: &Experiment) -> String {
     text + "\n"
 }
 
-/// The curves that a plot names without the axis of curves, in which they have no place.
-fn undrawn(experiment: &Experiment, results: &Results) -> Vec<String> {
-    let over_axis = experiment.plots.iter().filter(|plot| plot.x.as_deref() != Some("@"));
-    let curves = over_axis.flat_map(|plot| {
-        let points = 0..results.points.len();
-        let is_curve = move |metric: &&String| {
-            let measured = points.clone().any(|at| results.summary(at, metric).is_some());
-            !measured && points.clone().any(|at| !results.curve(at, metric).is_empty())
-        };
-        plot.y.iter().filter(is_curve).map(|metric| (&plot.name, metric)).collect::<Vec<_>>()
-    });
-    let line = |(plot, metric)| {
-        format!(
-            "the plot {plot} is without {metric}, which is a curve: give the plot `x: \"@\"`, or take one point, {metric}@X"
-        )
-    };
-    curves.map(line).collect()
-}
-
 /// The points at which planners that are programs were cut short: what they planned may differ between
 /// machines.
 fn cut_short(results: &Results) -> Vec<String> {
@@ -387,8 +367,7 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
     for metric in results.missing(experiment) {
         let _ = writeln!(text, "  no run has measured {metric}");
     }
-    for line in how.left_out.iter().chain(&cut_short(results)).chain(&undrawn(experiment, results))
-    {
+    for line in how.left_out.iter().chain(&cut_short(results)) {
         let _ = writeln!(text, "  {line}");
     }
     text

@@ -26,6 +26,32 @@ pub fn check(source: &Source) -> Result<(), Failure> {
             return Err(source.mistake(&format!("metrics[{at}].name"), &metric.name, &allowed));
         }
     }
+    check_plots(source)
+}
+
+/// Checks that a curve is drawn along its own axis, not along one of the sweep.
+fn check_plots(source: &Source) -> Result<(), Failure> {
+    let model = metrics(source.experiment.model);
+    let is_curve = |metric: &str| {
+        let known = || model.iter().chain(TIMES);
+        // `success_until` would also be the success of a user of the name `until`.
+        let own = known().find(|(name, _)| *name == metric);
+        let own = own.or_else(|| known().find(|(name, _)| fits(name, metric)));
+        own.is_some_and(|(_, about)| about.starts_with("curve over"))
+    };
+    for (at, plot) in source.experiment.plots.iter().enumerate() {
+        if plot.x.as_deref() == Some("@") {
+            continue;
+        }
+        if let Some(index) = plot.y.iter().position(|metric| is_curve(metric)) {
+            let metric = &plot.y[index];
+            let allowed = format!(
+                "a metric that has one value at a point, because {metric} is a curve: give the plot `x: \"@\"`, or draw one \
+                 point of it, {metric}@X"
+            );
+            return Err(source.mistake(&format!("plots[{at}].y[{index}]"), metric, &allowed));
+        }
+    }
     Ok(())
 }
 

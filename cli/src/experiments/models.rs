@@ -7,10 +7,10 @@ use coalloc_common::{InvalidField, Topology};
 use coalloc_net::convert::file_topology;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::Programs;
-use coalloc_proto::file::unknown_field;
+use coalloc_proto::file::{is_unknown_field, problem_of_value};
 use coalloc_proto::v1;
 use coalloc_sim::coallocations;
-use coalloc_sim::experiment::file::Model;
+use coalloc_sim::experiment::file::{Model, SettingFault};
 use coalloc_sim::experiment::{Measures, ModelError, Trace};
 use coalloc_sim::jobs::{self, JobsSettings};
 use coalloc_sim::tasks::{self, TasksSettings};
@@ -101,13 +101,15 @@ pub struct Mistake {
     pub field: String,
     /// What is wrong with the setting.
     pub problem: String,
+    /// Which part of the setting is to blame.
+    pub fault: SettingFault,
     /// The exit code of a command that cannot go on.
     pub exit: Exit,
 }
 
 impl Mistake {
     const fn new(field: String, problem: String) -> Self {
-        Self { field, problem, exit: Exit::BadInput }
+        Self { field, problem, fault: SettingFault::Value, exit: Exit::BadInput }
     }
 }
 
@@ -136,7 +138,11 @@ fn settings<T: DeserializeOwned>(
         let field = error.path().to_string();
         let field = field.trim_end_matches(['?', '.']).to_owned();
         let problem = error.into_inner().to_string();
-        Mistake::new(field, unknown_field(&problem, others).unwrap_or(problem))
+        let fault = match is_unknown_field(&problem) {
+            true => SettingFault::Name,
+            false => SettingFault::Value,
+        };
+        Mistake { fault, ..Mistake::new(field, problem_of_value(&problem, others)) }
     })
 }
 

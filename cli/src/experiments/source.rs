@@ -156,6 +156,13 @@ impl Source {
         self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
+    /// What the file says of values that its sweep does not have, a line each.
+    #[must_use]
+    pub fn removed_values(&self) -> Vec<String> {
+        let removed = self.experiment.removed_values();
+        removed.iter().map(|error| format!("{}; left out", self.invalid(error))).collect()
+    }
+
     /// Every point of the sweep, each with a prepared model. Traces of jobs are looked for in the folder of
     /// the experiment and in `traces`.
     ///
@@ -176,7 +183,8 @@ impl Source {
         for point in self.experiment.points(small) {
             let prepared = prepare(self.experiment.model, &point.settings, traces);
             let prepared = prepared.map_err(|mistake| {
-                let field = self.experiment.field_of_setting(&point, &mistake.field);
+                let field = &mistake.field;
+                let field = self.experiment.field_of_setting(&point, field, mistake.fault);
                 // A value of an axis may set more than one field, so the field is named.
                 let which = match field.starts_with("sweep") {
                     true => format!("{}: ", mistake.field),

@@ -83,7 +83,7 @@ impl RunnableExperiment {
         let all = points.len() + missing.values().sum::<usize>();
         let left_out =
             missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points"));
-        let left_out = left_out.collect();
+        let left_out = left_out.chain(source.removed_values()).collect();
         let own = &source.experiment;
         let head = Head::of(&own.name, own.model, small, &source.essence(small, &points));
         let seeds = own.seeds(small);

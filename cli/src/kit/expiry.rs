@@ -50,15 +50,19 @@ impl Expiry {
         }
     }
 
-    /// A sentence about `whose` certificate if it is time to renew it.
+    /// A sentence about `whose` certificate if it is time to renew it, or too late. A connection that was made before is not
+    /// closed when a certificate ends, so nothing else shows that it has.
     #[must_use]
     pub fn warning(self, whose: &str) -> Option<String> {
         match self {
+            Self::Ended(_) => {
+                Some(format!("{whose} {}: no new connection is possible with it", self.words()))
+            }
             Self::Valid { ends_soon: true, .. } => {
                 let words = self.words();
                 Some(format!("{whose} {words}: less than a third of its life is left"))
             }
-            _ => None,
+            Self::NotBegun(_) | Self::Valid { .. } => None,
         }
     }
 }
@@ -87,8 +91,13 @@ mod tests {
         let soon = at(day(30).saturating_add(Span::from_secs(1)));
         let expected = "it ends in 9 days: less than a third of its life is left";
         assert_eq!(soon.warning("it").as_deref(), Some(expected));
-        for (now, words) in [(day(41), "ended 1 day ago"), (day(8), "begins in 2 days")] {
-            assert_eq!((at(now).words().as_str(), at(now).warning("it")), (words, None));
-        }
+        let ended = at(day(41));
+        assert_eq!(ended.words(), "ended 1 day ago");
+        assert_eq!(
+            ended.warning("it").as_deref(),
+            Some("it ended 1 day ago: no new connection is possible with it")
+        );
+        let later = at(day(8));
+        assert_eq!((later.words().as_str(), later.warning("it")), ("begins in 2 days", None));
     }
 }

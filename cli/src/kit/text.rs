@@ -358,6 +358,32 @@ pub fn refusal(refusal: &v1::Refusal) -> String {
     refusal_with(refusal, window)
 }
 
+/// A sentence of a daemon with its instants on the reader's clock: daemons write them in UTC.
+#[must_use]
+pub fn on_own_clock(sentence: &str) -> String {
+    let is_of_instant = |c: char| c.is_ascii_digit() || "-:.TZ".contains(c);
+    let mut out = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c: char| !is_of_instant(c)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        // The end of a sentence may follow.
+        let instant = word.trim_end_matches(['.', ':']);
+        let at = instant.strip_suffix('Z').and_then(|_| instant.parse::<jiff::Timestamp>().ok());
+        out += before;
+        match at {
+            Some(at) => {
+                out += &moment_of(Time::from_us(at.as_microsecond()));
+                out += &word[instant.len()..];
+            }
+            None => out += word,
+        }
+        rest = after;
+    }
+    out + rest
+}
+
 /// A refusal as one sentence, in which `shown` formats the window if the sentence names it.
 #[must_use]
 pub fn refusal_with(
@@ -373,6 +399,7 @@ pub fn refusal_with(
         Ok(window) => detail.replace(&window.to_string(), &shown(refusal.window.as_ref())),
         Err(_) => detail,
     };
+    let detail = on_own_clock(&detail);
     match refusal.resource_manager.as_str() {
         "" => detail,
         name => format!("{name}: {detail}"),
@@ -386,6 +413,14 @@ mod tests {
     fn window_of(start_s: i64, end_s: i64) -> v1::Window {
         let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
         v1::Window { start: at(start_s), end: at(end_s) }
+    }
+
+    #[test]
+    fn instants_of_a_daemon_are_shown_on_the_reader_s_clock() {
+        let said = "it begins at 2026-11-21T12:00:00Z. crm-N0 has 4.5 of 2026-11-21 free [2026-11-21T12:00:05Z, 10:00)";
+        let shown = "it begins at 2026-11-21 12:00 UTC. crm-N0 has 4.5 of 2026-11-21 free [2026-11-21 12:00:05 UTC, 10:00)";
+        assert_eq!(on_own_clock(said), shown);
+        assert_eq!(on_own_clock("N0 Z 5Z"), "N0 Z 5Z");
     }
 
     #[test]

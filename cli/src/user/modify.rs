@@ -35,7 +35,7 @@ pub struct ModifyArgs {
     #[arg(required_unless_present = "series")]
     id: Option<String>,
     /// Change each reservation of this series that has not begun; each change is told on a line
-    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "request", "start", "end", "json"])]
+    #[arg(long, value_name = "SERIES", conflicts_with_all = ["id", "request", "start", "end"])]
     series: Option<String>,
     /// The whole new version, a CoAllocationRequest as YAML or JSON; if it sets no start, the start stays
     #[arg(short, long, value_name = "FILE", conflicts_with_all =
@@ -81,7 +81,7 @@ pub struct ModifyArgs {
     search: SearchArgs,
     #[command(flatten)]
     grc: GrcArgs,
-    /// Print the Reservation as JSON
+    /// Print the Reservation as JSON; of a series a ListResponse
     #[arg(long)]
     json: bool,
 }
@@ -107,7 +107,7 @@ async fn run_series(
     client: &mut Coordinator,
     series: &str,
 ) -> Result<Answer, Failure> {
-    let (mut out, mut exits) = (String::new(), Vec::new());
+    let (mut out, mut exits, mut reservations) = (String::new(), Vec::new(), Vec::new());
     for one in series::members(client, series, args.user.as_deref())
         .await?
         .iter()
@@ -123,17 +123,26 @@ async fn run_series(
             let args = ModifyArgs { id: Some(id.clone()), ..args.clone() };
             let changed = change(&args, client).await;
             exits.push(changed.as_ref().map_or_else(|failure| failure.exit, |(_, new)| exit(new)));
-            match &changed {
+            let line = match &changed {
                 Ok((_, new)) => told(new),
                 Err(failure) => failure.message.replace('\n', "; "),
-            }
+            };
+            reservations.extend(changed.ok().map(|(_, new)| new));
+            line
         };
         out += &text::outcome_line(&format!("{id}:"), &line);
     }
     if out.is_empty() {
         out = "nothing is left to change\n".to_owned();
     }
-    Ok(Answer { text: out, exit: Exit::worst(exits) })
+    let exit = Exit::worst(exits);
+    if !args.json {
+        return Ok(Answer { text: out, exit });
+    }
+    // The list has no place for what became of those without an answer.
+    text::note(out.trim_end());
+    let all = v1::ListResponse { reservations, ..v1::ListResponse::default() };
+    Ok(Answer { text: text::json(&all)?, exit })
 }
 
 /// The outcome of a change, and the window that the reservation has now.
@@ -187,7 +196,8 @@ async fn change(
         id: args.id().to_owned(),
         change_id,
         request: Some(request),
-        options: Some(args.search.options()),
+        // If the change is refused, a person wants to know what would be possible instead.
+        options: Some(v1::PlanOptions { alternatives: Some(true), ..args.search.options() }),
         may_move: args.may_move,
     };
     let response = client.modify(rpc::with_needs(wire, needs)).await;
@@ -326,6 +336,13 @@ impl ModifyArgs {
             let known = names(request);
             if !known.contains(name) {
                 return Err(not_there("--drop-site", name, &known));
+            }
+            if request.sites.len() == 1 {
+                let id = self.id();
+                return Err(Failure::bad_input(format!(
+                    "--drop-site {name}: it is the last site of the request; allowed: a site that leaves another one. \
+                     To give up everything: coalloc release {id}"
+                )));
             }
             request.sites.retain(|site| site.name != *name);
             request.links.retain(|link| link.from != *name && link.to != *name);
@@ -508,6 +525,8 @@ mod tests {
             assert_eq!(failure.exit, Exit::BadInput);
             assert!(failure.message.contains("it has a"), "{failure}");
         }
+        let failure = new("x r1 --drop-site a --drop-site b").unwrap_err();
+        assert!(failure.message.contains("last site") && failure.message.contains("release r1"));
         for wrong in ["--rate a-b=fast", "--rate a-b=2.5X", "--cpus a", "--extend -1h"] {
             assert!(Line::try_parse_from(format!("x r1 {wrong}").split(' ')).is_err(), "{wrong}");
         }

@@ -37,7 +37,8 @@ pub struct PlanArgs {
     grc: GrcArgs,
     /// The request is a TaskRequest; plan it with this planner
     #[arg(long, value_name = "NAME", value_parser = planner_parser::<TaskPlannerName>(), help_heading = "Tasks",
-          conflicts_with_all = ["site", "length", "latest_start", "before", "frames", "max_paths", "objective", "solver"])]
+          conflicts_with_all = ["site", "length", "latest_start", "before", "frames", "max_paths", "objective", "solver",
+                                "manual_provision", "series"])]
     planner: Option<TaskPlannerName>,
     #[command(flatten)]
     slots: SlotArgs,

@@ -64,6 +64,8 @@ struct Occurrence {
     reservation: Option<v1::Reservation>,
     /// An earlier command has asked for it.
     is_earlier: bool,
+    /// It was reserved, and is released again because another occurrence was refused.
+    is_released_again: bool,
 }
 
 impl SeriesRequest<'_> {
@@ -127,7 +129,16 @@ impl SeriesRequest<'_> {
         let wanted = local_window(start, span, &self.zone);
         let occurrence = |outcome, exit, reservation| {
             let (id, window) = (id.clone(), wanted.clone());
-            Occurrence { number, id, window, outcome, exit, reservation, is_earlier: false }
+            Occurrence {
+                number,
+                id,
+                window,
+                outcome,
+                exit,
+                reservation,
+                is_earlier: false,
+                is_released_again: false,
+            }
         };
         let answer = client.reserve(rpc::with_needs(wire, needs)).await;
         let one = match answer.map(|answer| answer.into_inner().reservation.unwrap_or_default()) {
@@ -176,8 +187,12 @@ impl SeriesRequest<'_> {
         }
         // Writing to a String cannot fail, here and below.
         if made.len() < count {
-            let _ = writeln!(out, "{:>4} to {count}: not tried", made.len() + 1);
+            let next = made.len() + 1;
+            let last = if next == count { String::new() } else { format!(" to {count}") };
+            let _ = writeln!(out, "{next:>4}{last}: not tried");
         }
+        // Of those that were all tried and refused, there are none to keep.
+        let could_keep_some = made.len() < count || made.iter().any(|one| one.is_released_again);
         let kept = made.iter().filter(|one| one.exit == Exit::Done).count();
         let is_open =
             |one: &Occurrence| !matches!(one.exit, Exit::Done | Exit::Refused | Exit::BadInput);
@@ -188,6 +203,8 @@ impl SeriesRequest<'_> {
         };
         let _ = if made.iter().any(is_open) {
             writeln!(out, "not finished; the same command with --id {series} goes on")
+        } else if kept == 0 && (self.flags.those_that_fit || !could_keep_some) {
+            writeln!(out, "this command has reserved nothing")
         } else if kept == 0 {
             writeln!(
                 out,
@@ -222,6 +239,7 @@ fn outcome_of(one: &v1::Reservation) -> String {
 /// Releases what this command has reserved of a series of which something is refused.
 async fn release_again(client: &mut Coordinator, made: &mut [Occurrence]) {
     for one in made.iter_mut().filter(|one| one.exit == Exit::Done && !one.is_earlier) {
+        one.is_released_again = true;
         let id = one.id.clone();
         let request = v1::ReleaseReservationRequest { id, user: String::new() };
         let released = client.release(request).await;
@@ -301,6 +319,7 @@ mod tests {
             exit,
             reservation: None,
             is_earlier: false,
+            is_released_again: outcome == "released again",
         }
     }
 
@@ -363,11 +382,18 @@ mod tests {
         ]);
         assert_eq!(none.exit, Exit::Refused);
         assert!(
-            none.text.contains("\n   3 to 3: not tried\nthis command has reserved nothing"),
+            none.text
+                .contains("\n   3: not tried\nthis command has reserved nothing; --those-that-fit"),
             "{}",
             none.text
         );
         assert!(none.text.lines().all(|line| line.chars().count() <= 80), "{}", none.text);
+        let hopeless = answer((1..=3).map(|n| made(n, Exit::Refused, "refused")).collect());
+        assert!(
+            hopeless.text.ends_with("\nthis command has reserved nothing\n"),
+            "{}",
+            hopeless.text
+        );
         let some = || vec![made(1, Exit::Done, "confirmed"), made(2, Exit::Refused, "refused")];
         let earlier = answer(some());
         assert_eq!(earlier.exit, Exit::Refused, "{}", earlier.text);

@@ -6,10 +6,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use coalloc_common::Time;
 use coalloc_net::needs::version_from_wire;
 use coalloc_proto::v1;
 
 use crate::kit::exit::{Answer, Failure};
+use crate::kit::expiry::Expiry;
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::{svg, text, whole};
 use crate::user::offline::Federation;
@@ -52,7 +54,11 @@ pub async fn run(args: &TopologyArgs) -> Result<Answer, Failure> {
         let (sites, paths) = owned_in_response(&response);
         write_map(svg, &sites, &paths, &response.exchange_points)?;
     }
-    let text = if args.json { text::json(&response)? } else { describe(&response) };
+    let text = if args.json {
+        text::json(&response)?
+    } else {
+        describe(&response, coalloc_net::clock::now().wall)
+    };
     Ok(Answer::done(text))
 }
 
@@ -129,12 +135,12 @@ fn owned_in_response(response: &v1::DescribeFederationResponse) -> Owned<'_> {
     (sites.collect(), paths.collect())
 }
 
-fn describe(response: &v1::DescribeFederationResponse) -> String {
+fn describe(response: &v1::DescribeFederationResponse, now: Time) -> String {
     let (sites, paths) = owned_in_response(response);
     let mut out = format!("coordinator {}\n", response.coordinator);
     out += &inventory(&sites, &paths);
     let _ = writeln!(out, "\nexchange points: {}\n", text::enumerate(&response.exchange_points));
-    out += &managers(&response.resource_managers);
+    out += &managers(&response.resource_managers, now);
     let denied = denied_by_all(response).into_iter();
     let releases = other_releases(response);
     for line in
@@ -206,7 +212,7 @@ fn inventory(
 }
 
 /// A line for each resource manager, then what is wrong with those where something is.
-fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
+fn managers(managers: &[v1::ResourceManagerStatus], now: Time) -> String {
     // Coordinators tell addresses to operators and auditors only.
     let has_addresses = managers.iter().any(|manager| !manager.address.is_empty());
     let is_told = |column: usize| column != 1 || has_addresses;
@@ -220,7 +226,7 @@ fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
         let status = if manager.reachable { "reachable" } else { "UNREACHABLE" };
         let cells = [&manager.name, &manager.address, &text::span(horizon), status];
         table.add_row((0..).zip(cells).filter(|(at, _)| is_told(*at)).map(|(_, cell)| cell));
-        if let Some(problem) = problem(manager) {
+        if let Some(problem) = problem(manager, now) {
             let lines = text::wrap(&text::line(&problem), usize::from(text::width()) - 2);
             let _ = writeln!(problems, "{}", lines.join("\n  "));
         }
@@ -231,7 +237,7 @@ fn managers(managers: &[v1::ResourceManagerStatus]) -> String {
 }
 
 /// What is wrong with a resource manager.
-fn problem(manager: &v1::ResourceManagerStatus) -> Option<String> {
+fn problem(manager: &v1::ResourceManagerStatus, now: Time) -> Option<String> {
     let name = &manager.name;
     if !manager.reachable {
         return Some(format!("{name}: UNREACHABLE: {}", manager.problem));
@@ -244,8 +250,17 @@ fn problem(manager: &v1::ResourceManagerStatus) -> Option<String> {
             format!("; {count}, see coalloc repair")
         }
     };
-    let is_wrong = manager.denies || manager.differences > 0;
-    is_wrong.then(|| format!("{name}: reachable{denies}{differ}"))
+    let life = manager.certificate.as_ref();
+    let ends = life.and_then(|life| {
+        text::time(life.not_before.as_ref()).zip(text::time(life.not_after.as_ref()))
+    });
+    let expiry = ends.map(|(from, until)| Expiry::at(now, from, until));
+    // Of a certificate that is to be renewed soon, `coalloc health` tells.
+    let ended = expiry.filter(|expiry| matches!(expiry, Expiry::Ended(_)));
+    let ended = ended.and_then(|expiry| expiry.warning("its certificate"));
+    let ended = ended.map_or_else(String::new, |ended| format!("; {ended}"));
+    let is_wrong = manager.denies || manager.differences > 0 || !ended.is_empty();
+    is_wrong.then(|| format!("{name}: reachable{denies}{differ}{ended}"))
 }
 
 #[cfg(test)]
@@ -265,11 +280,18 @@ mod tests {
             resource_managers: vec![manager("crm", true), manager("nrm", false)],
             ..Default::default()
         };
-        let one = describe(&response);
+        let at = |seconds| Some(coalloc_proto::Timestamp { seconds, nanos: 0 });
+        response.resource_managers[1].certificate =
+            Some(v1::CertificateLife { not_before: at(0), not_after: at(3_600) });
+        let ended = "nrm: reachable; its certificate ended 1 hour ago: no new connection";
+        let day = describe(&response, Time::from_us(7_200_000_000)).replace("\n  ", " ");
+        assert!(day.contains(ended), "{day}");
+        let one = describe(&response, Time::from_us(0));
+        assert!(!one.contains("its certificate"), "{one}");
         assert_eq!(one.matches("DOES NOT ACCEPT this coordinator").count(), 1, "{one}");
         assert!(!one.contains("no resource manager accepts"), "{one}");
         response.resource_managers[1].denies = true;
-        let all = describe(&response);
+        let all = describe(&response, Time::from_us(0));
         assert!(all.contains("no resource manager accepts grc-2: it can plan"), "{all}");
         response.resource_managers.clear();
         assert_eq!(denied_by_all(&response), None);
@@ -303,7 +325,7 @@ mod tests {
             resource_managers: vec![manager],
             ..Default::default()
         };
-        let text = describe(&response);
+        let text = describe(&response, Time::from_us(0));
         let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count();
         assert_eq!((lines("tokyo-osaka"), lines("127.0.0.1:7003")), (1, 1), "{text}");
         assert!(text.contains("nrm-network: UNREACHABLE: does not answer"), "{text}");

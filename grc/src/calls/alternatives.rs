@@ -24,8 +24,8 @@ use coalloc_proto::v1;
 use tonic::Status;
 
 use crate::admission::Admitted;
-use crate::availability;
 use crate::availability::federation::{Federation, Snapshot};
+use crate::availability::{self, Replaced};
 use crate::planning::{AlternativesTurn, ExplainedFrames, Planners, PlanningOutcome, ip_options};
 
 /// Where alternatives are searched: the RMs that are queried, and the planners.
@@ -39,6 +39,8 @@ pub struct AlternativeSearch<'a> {
     pub snapshot: &'a Arc<Snapshot>,
     /// The planners' threads.
     pub planners: &'a Planners,
+    /// The booking that counts as free, because the request is a new version of it.
+    pub replaces: Replaced<'a>,
 }
 
 /// Does the client want alternatives? `unless_said` is the answer for a client that does not say.
@@ -135,15 +137,8 @@ impl AlternativeSearch<'_> {
             }
             let user = &admitted.user;
             let (rms, snapshot, request) = (self.federation, self.snapshot, &admitted.request);
-            let answers = availability::query_for(
-                rms,
-                snapshot,
-                request,
-                &frames,
-                user,
-                availability::Replaced::default(),
-            )
-            .await;
+            let answers =
+                availability::query_for(rms, snapshot, request, &frames, user, self.replaces).await;
             all_answered &= answers.unreachable.is_empty();
             for (view, change) in answers.views.into_iter().zip(answers.changes) {
                 search.learn(view, change);
@@ -192,15 +187,9 @@ impl AlternativeSearch<'_> {
             return Ok((Vec::new(), refused));
         }
         let (rms, request, user) = (self.federation, &admitted.request, &admitted.user);
-        let picture = availability::query_for(
-            rms,
-            self.snapshot,
-            request,
-            &frames,
-            user,
-            availability::Replaced::default(),
-        )
-        .await;
+        let picture =
+            availability::query_for(rms, self.snapshot, request, &frames, user, self.replaces)
+                .await;
         let (snapshot, request) = (Arc::clone(self.snapshot), request.clone());
         let options = admitted.options;
         let planner = self.planners.planner(options, limits::ALTERNATIVES_TIME_MAX);

@@ -20,6 +20,7 @@ use super::provision::ProvisionCall;
 use super::service::{CallSubject, GrcService, patient};
 use super::{alternatives, giving_up};
 use crate::admission;
+use crate::availability::Replaced;
 use crate::pictures::read;
 use crate::planning::ExplainedFrames;
 use crate::views::events::ReservationEvents;
@@ -86,7 +87,15 @@ impl CoordinatorRpc for GrcService {
             caller.acts_for("request.user", &mut request.user)?;
         }
         let about = CallSubject("reservation", &id);
-        let whole = async move { service.modify_whole(wire).await };
+        let whole = async move {
+            let mut reservation = service.modify_whole(wire.clone()).await?;
+            let change = reservation.change.as_ref().map(v1::Change::state);
+            let is_refused = change == Some(v1::ChangeState::Refused) && reservation.definite;
+            if is_refused && alternatives::wanted(wire.options.as_ref(), false) {
+                reservation.alternatives = service.alternatives_to_change(&wire).await;
+            }
+            Ok(reservation)
+        };
         let reservation = match patient(about, whole).await? {
             Some(reservation) => reservation,
             None => about.still(self.still(&id).await)?,
@@ -159,14 +168,15 @@ impl CoordinatorRpc for GrcService {
         let planned = service.plan_admitted(
             &mut federation,
             &admitted,
-            crate::availability::Replaced::default(),
+            Replaced::default(),
             &[],
             ExplainedFrames::All,
         );
         let mut planned = planned.await?;
         let alternatives = match &wire.request {
             Some(request) if planned.plans.is_empty() && alternatives::wanted(options, true) => {
-                service.alternatives(&federation, request, &admitted, &mut planned).await
+                let nothing = Replaced::default();
+                service.alternatives(&federation, request, &admitted, nothing, &mut planned).await
             }
             _ => None,
         };

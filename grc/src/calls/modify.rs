@@ -400,6 +400,31 @@ impl GrcService {
         Ok((planned.unreachable, Ok(candidates)))
     }
 
+    /// Alternatives to a change that was refused, with what is booked counted as free. `None` for a reservation that has begun:
+    /// only its end can be changed, and a later start is none of its alternatives.
+    pub(crate) async fn alternatives_to_change(
+        &self,
+        wire: &v1::ModifyRequest,
+    ) -> Option<v1::Alternatives> {
+        let now = self.handle.now().wall;
+        let current = self.standing(&wire.id).await.ok()?;
+        let (old, plan) = booked(&current).ok()?;
+        let stays = |_: &str| !wire.may_move;
+        let request = wire.request.as_ref()?;
+        let version = version(request, old, plan, &stays, (now, cut(old, now))).ok()?;
+        let request = Some(&version.request).filter(|_| version.active.is_none())?;
+        let options = current.options(wire.options.as_ref());
+        let (mut federation, admitted) = self.admitted(Some(request), Some(&options)).await.ok()?;
+        let replaces = Replaced::from(current.transaction.as_ref());
+        let frames = ExplainedFrames::Closest;
+        let planned = self.plan_admitted(&mut federation, &admitted, replaces, &[], frames);
+        let mut planned = planned.await.ok()?;
+        if !planned.plans.is_empty() {
+            return None;
+        }
+        self.alternatives(&federation, request, &admitted, replaces, &mut planned).await
+    }
+
     /// The reservation that a conversation about a change ends with.
     ///
     /// # Errors

@@ -204,11 +204,13 @@ impl GrcService {
         federation: &Arc<Snapshot>,
         wire: &v1::CoAllocationRequest,
         admitted: &Admitted,
+        replaces: Replaced<'_>,
         planned: &mut PlanningOutcome,
     ) -> Option<v1::Alternatives> {
         let (snapshot, planners) = (federation, &self.planners.of(&admitted.user));
         let host = self.handle.host();
-        let seeker = AlternativeSearch { host, federation: &self.federation, snapshot, planners };
+        let federation = &self.federation;
+        let seeker = AlternativeSearch { host, federation, snapshot, planners, replaces };
         match seeker.seek(wire, admitted, planned).await {
             Ok(found) => Some(found),
             // The answer is the refusal. It does not change if no planner has time for alternatives.
@@ -240,7 +242,7 @@ impl GrcService {
         if !planned.plans.is_empty() {
             return None;
         }
-        self.alternatives(&federation, request, &admitted, &mut planned).await
+        self.alternatives(&federation, request, &admitted, Replaced::default(), &mut planned).await
     }
 }
 

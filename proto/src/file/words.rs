@@ -6,7 +6,7 @@
 //! Left out: mistakes in values, see `net::convert`. Source: the error texts of serde_json and serde_saphyr.
 
 use coalloc_common::limits;
-use coalloc_common::suggest::did_you_mean;
+use coalloc_common::suggest;
 
 /// Longest piece of a file that is quoted in a message, in characters.
 const SHOWN_MAX: usize = 80;
@@ -50,7 +50,7 @@ impl Mistake<'_> {
         if let Some(line) = tab {
             return (line, "is indented with a tab; allowed: spaces".to_owned());
         }
-        let sentence = self.of_value().or_else(|| self.of_shape());
+        let sentence = self.of_value().or_else(|| self.of_shape()).or_else(|| self.of_type());
         (self.line, sentence.unwrap_or_else(|| self.problem.to_owned()))
     }
 
@@ -87,7 +87,7 @@ impl Mistake<'_> {
                 "`{value}` is not allowed; allowed: a whole number of bit/s{allowed}"
             ));
         }
-        if let Some(said) = unknown_field(self.problem, &[]) {
+        if let Some(said) = problem_of_name(self.problem, &[]) {
             return Some(said);
         }
         let twice = ["duplicate mapping key: ", "duplicate field "];
@@ -96,11 +96,17 @@ impl Mistake<'_> {
         Some(format!("the field `{field}` appears twice; allowed: once"))
     }
 
+    /// The sentence for a value of another type than that of its field.
+    fn of_type(&self) -> Option<String> {
+        let (_, allowed) = wrong_type(self.problem)?;
+        Some(format!("`{}` is not allowed; allowed: {allowed}", self.value()))
+    }
+
     /// The sentence for something of the wrong shape, such as a text where a list belongs.
     fn of_shape(&self) -> Option<String> {
         let written = self.written();
         if self.problem.contains("EOF while parsing") {
-            return Some("the file ends while a bracket or quote is still open".to_owned());
+            return Some("the text ends while a bracket or quote is still open".to_owned());
         }
         if let Some(sign) = self.problem.strip_prefix("expected `") {
             return Some(format!("expected `{sign} in or before `{written}`"));
@@ -181,23 +187,100 @@ impl Mistake<'_> {
     }
 }
 
-/// What serde says of an unknown field, in words; `None` if the problem is another one. `others` are allowed, too.
+/// What serde says of a value, in words, where the file it was read from is not at hand. `others` are fields that are
+/// allowed, too. A problem that is not known here is passed on unchanged.
 #[must_use]
-pub fn unknown_field(problem: &str, others: &[&str]) -> Option<String> {
-    let (written, rest) = problem.strip_prefix("unknown field `")?.split_once('`')?;
-    let (_, known) = rest.split_once("expected ")?;
-    let known = known.trim_start_matches("one of ");
-    let names = known.split(", ").map(|name| name.trim_matches('`'));
+pub fn problem_of_value(problem: &str, others: &[&str]) -> String {
+    let of_type = || {
+        let (found, allowed) = wrong_type(problem)?;
+        Some(format!("{found} is not allowed; allowed: {allowed}"))
+    };
+    problem_of_name(problem, others).or_else(of_type).unwrap_or_else(|| problem.to_owned())
+}
+
+/// Whether the problem is a field that does not exist.
+#[must_use]
+pub fn is_unknown_field(problem: &str) -> bool {
+    problem.starts_with("unknown field `")
+}
+
+/// What serde says of a name (an unknown field, an unknown choice, a missing field), in words; `None` if the problem is
+/// another one. `others` are fields that are allowed, too.
+fn problem_of_name(problem: &str, others: &[&str]) -> Option<String> {
+    if let Some(missing) = problem.strip_prefix("missing field `") {
+        let name = missing.split('`').next().unwrap_or_default();
+        return Some(format!("`{name}` is missing; expected `{name}: VALUE`"));
+    }
+    let named = |start: &str| problem.strip_prefix(start)?.split_once('`');
+    if let Some((written, rest)) = named("unknown variant `") {
+        let names = expected_names(rest)?;
+        let allowed = suggest::choices(written, names);
+        return Some(format!("`{written}` is not allowed; allowed: {allowed}"));
+    }
+    let (written, rest) = named("unknown field `")?;
     let is_camel = |name: &&str| name.chars().any(char::is_uppercase);
-    let names: Vec<&str> =
-        others.iter().copied().chain(names.filter(|name| !is_camel(name))).collect();
+    let names = expected_names(rest)?.into_iter().filter(|name| !is_camel(name));
+    let names: Vec<&str> = others.iter().copied().chain(names).collect();
     // A name may also be written without its underscores.
     let joined = written.replace('_', "").to_lowercase();
     let guess = match names.iter().find(|name| name.replace('_', "") == joined) {
         Some(name) => format!("; did you mean {name}?"),
-        None => did_you_mean(written, names.iter().copied()),
+        None => suggest::did_you_mean(written, names.iter().copied()),
     };
     Some(format!("there is no such field here; allowed: {}{guess}", names.join(", ")))
+}
+
+/// The names in the rest of a message: `` expected one of `a`, `b` ``, or `` expected `a` or `b` ``.
+fn expected_names(rest: &str) -> Option<Vec<&str>> {
+    let (_, known) = rest.split_once("expected ")?;
+    let known = known.trim_start_matches("one of ");
+    // serde puts each name between marks, and the YAML library takes them off.
+    Some(
+        known
+            .split(", ")
+            .flat_map(|name| name.split(" or "))
+            .map(|name| name.trim_matches('`'))
+            .collect(),
+    )
+}
+
+/// What was found and what is allowed, where a value is not of the type of its field; `None` if the problem is another one.
+fn wrong_type(problem: &str) -> Option<(String, String)> {
+    let rest = problem
+        .strip_prefix("invalid type: ")
+        .or_else(|| problem.strip_prefix("invalid value: "))?;
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let found = match found {
+        "map" => "a mapping".to_owned(),
+        "sequence" => "a list".to_owned(),
+        "null" | "unit" | "unit value" | "Option value" => "an empty value".to_owned(),
+        // `string "many"`, `` integer `-1` ``, `` floating point `1.5` ``
+        other => match other.split_once(['`', '"']) {
+            Some((_, value)) => format!("`{}`", value.trim_end_matches(['`', '"'])),
+            None => other.to_owned(),
+        },
+    };
+    let whole = |most: u64| format!("a whole number from 0 to {most}");
+    let allowed = match expected {
+        "u8" => whole(u8::MAX.into()),
+        "u16" => whole(u16::MAX.into()),
+        "u32" => whole(u32::MAX.into()),
+        "u64" | "usize" => whole(u64::MAX),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a string" | "a borrowed string" => "a text".to_owned(),
+        "a boolean" => "true, false".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a mapping, `field: VALUE`".to_owned(),
+        "unit" => "nothing".to_owned(),
+        structure if structure.starts_with("struct ") => "a mapping, `field: VALUE`".to_owned(),
+        // The name of a type says nothing to those who wrote a file.
+        choice if choice.starts_with("enum ") || choice == "string or map" => {
+            "the name of a choice, or `name: {field: VALUE}`".to_owned()
+        }
+        other => other.to_owned(),
+    };
+    Some((found, allowed))
 }
 
 /// Whether a file has nothing but blank lines, comments and `---`.

@@ -235,6 +235,15 @@ pub struct Assumption {
     pub ours: String,
 }
 
+/// Which part of a setting is to blame for a mistake in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingFault {
+    /// Its name: the model has no such setting.
+    Name,
+    /// Its value.
+    Value,
+}
+
 /// One point of a sweep: the value of each axis, and the settings that result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
@@ -339,20 +348,23 @@ impl Experiment {
         self.seeds.first..self.seeds.first.saturating_add(count)
     }
 
-    /// The field of this file that gave a point its setting at `path`: a value of an axis, or the setting
-    /// itself.
+    /// The field of this file that is to blame for the setting that a point has at `path`: the path or a value of an axis, or
+    /// the setting itself.
     #[must_use]
-    pub fn field_of_setting(&self, point: &Point, path: &str) -> String {
+    pub fn field_of_setting(&self, point: &Point, path: &str, fault: SettingFault) -> String {
+        let is_inside = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}."));
         for (at, (axis, index)) in self.sweep.iter().zip(&point.indices).enumerate() {
             let Some(value) = axis.values.get(*index) else { continue };
-            let covers = |own: &str| {
-                let is_inside = |inner: &str, outer: &str| inner.starts_with(&format!("{outer}."));
+            for (own, _) in axis.sets(value) {
                 // If the path is not a mapping in the file, this axis made it one.
-                let made = is_inside(own, path) && !self.is_mapping(path);
-                path == own || is_inside(path, own) || made
-            };
-            if axis.sets(value).iter().any(|(own, _)| covers(own)) {
-                return format!("sweep[{at}].values[{index}]");
+                let is_made = is_inside(&own, path) && !self.is_mapping(path);
+                let is_misnamed = own == path && fault == SettingFault::Name;
+                if axis.path.as_ref() == Some(&own) && (is_made || is_misnamed) {
+                    return format!("sweep[{at}].path");
+                }
+                if is_made || own == path || is_inside(path, &own) {
+                    return format!("sweep[{at}].values[{index}]");
+                }
             }
         }
         format!("settings.{path}")

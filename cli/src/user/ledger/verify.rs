@@ -62,6 +62,15 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Answer, Failure> {
         if sound_until > 0 && failure.exit == crate::kit::exit::Exit::Failed {
             let _ = write!(failure.message, "\nrecords 1 to {sound_until} are sound");
         }
+        if failure.exit == crate::kit::exit::Exit::Failed {
+            let path = text::shell_word(&args.file.to_string_lossy());
+            // Writing to a String cannot fail.
+            let _ = write!(
+                failure.message,
+                "\na copy that `coalloc ledger backup` has made can take its place: \
+                 coalloc ledger restore --help ({path} has to be moved away first)"
+            );
+        }
         failure
     })?;
     let understood = if sound.about.node.kind == "grc" { coordinator } else { resource_manager };

@@ -378,10 +378,10 @@ fn a_window_of_a_part_that_is_wrong_is_named_with_its_range() {
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(example("stage-in-and-run.yaml")).unwrap();
     let cases = [
-        ("offset: 3600s", "offset: -1s", "sites[1].offset: -1", "0 s to 53999 s"),
-        ("offset: 3600s", "offset: 54000s", "sites[1].offset: 15 h", "0 s to 53999 s"),
+        ("offset: 3600s", "offset: -1s", "sites[1].offset: -1", "0 s to 14 h 59 min 59 s"),
+        ("offset: 3600s", "offset: 54000s", "sites[1].offset: 15 h", "0 s to 14 h 59 min 59 s"),
         ("length: 7200s", "length: 0s", "sites[1].length: 0 s", "1 s to 14 h"),
-        ("length: 7200s", "length: 50401s", "sites[1].length: 50401 s", "1 s to 14 h"),
+        ("length: 7200s", "length: 50401s", "sites[1].length: 14 h 1 s", "1 s to 14 h"),
         ("offset: 0s", "offset: 20h", "others[0].offset", ""),
         (
             "2000000000, length: 3600s",

@@ -5,6 +5,7 @@
 //! (`coalloc ledger verify`).
 
 use std::fmt::Write as _;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::SystemTime;
@@ -62,6 +63,10 @@ fn with_hint(kind: Kind, path: &Path, error: &FileError) -> Failure {
                 true => format!("what the field means: coalloc config explain {field}"),
                 false => "all fields: coalloc config explain".to_owned(),
             }
+        }
+        (_, FileError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            "coalloc init writes the configurations of a whole federation, with what each field means"
+                .to_owned()
         }
         _ => "all fields: coalloc config explain".to_owned(),
     };

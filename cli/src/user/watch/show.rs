@@ -220,7 +220,12 @@ fn moment(wire: Option<&Timestamp>, zone: &TimeZone) -> String {
 
 fn reservation(event: &v1::ReservationEvent, zone: &TimeZone) -> String {
     let (time, state) = (moment(event.time.as_ref(), zone), text::state(event.state()));
-    let (id, user, what) = (&event.reservation, &event.user, &event.what);
+    let (user, what) = (&event.user, &event.what);
+    // A reservation that has an id of its owner is known by it.
+    let id = match event.request_id.as_str() {
+        "" => event.reservation.clone(),
+        request => format!("{request} ({})", event.reservation),
+    };
     let why = event.refusal.as_ref().map(|refusal| format!(": {}", text::refusal(refusal)));
     let held = until("the first hold ends", event.time.as_ref(), event.expires_in.as_ref());
     let why = why.unwrap_or_default();
@@ -250,14 +255,14 @@ fn line_of_booking(
     format!("{time}  {id}  {user}  {state:9} {segments}{window}, by {cause}{why}{held}")
 }
 
-/// `; the hold ends within 15 min, at 2026-11-21T10:15:00Z`.
+/// `; the hold ends in 15 min, at 2026-11-21 10:15 UTC`.
 fn until(words: &str, since: Option<&Timestamp>, left: Option<&Duration>) -> String {
     let left = left.and_then(|left| span_from_wire("expires_in", left).ok());
     match (text::time(since), left) {
         (Some(since), Some(left)) => {
             let seconds = Span::from_us(left.as_us() / 1_000_000 * 1_000_000);
             let at = since.as_us().saturating_add(left.as_us()) / 1_000_000 * 1_000_000;
-            format!("; {words} in {seconds}, at {}", Time::from_us(at))
+            format!("; {words} in {seconds}, at {}", text::moment_of(Time::from_us(at)))
         }
         _ => String::new(),
     }
@@ -292,7 +297,7 @@ mod tests {
         assert_eq!(
             line,
             "2026-11-21 12:00:00.250 UTC  grc-1a2b-7  alice  committing  all hold; it will be \
-             booked; the first hold ends in 14 min 59 s, at 2026-11-21T12:15:00Z"
+             booked; the first hold ends in 14 min 59 s, at 2026-11-21 12:15 UTC"
         );
     }
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use coalloc_common::Span;
+use coalloc_common::{Span, Time};
 use coalloc_net::convert::window_from_wire;
 use coalloc_proto::v1;
 
@@ -116,9 +116,20 @@ fn names(all: &[String]) -> String {
     format!("{} and {rest} more", all[..NAMES_SHOWN].join(", "))
 }
 
-/// What would be possible instead.
+/// What would be possible instead of a request.
 #[must_use]
 pub fn alternatives(found: &v1::Alternatives) -> String {
+    instead(found, &|start| format!("--earliest-start {start} --latest-start {start}"))
+}
+
+/// What would be possible instead of a change of a reservation.
+#[must_use]
+pub fn alternatives_to_change(found: &v1::Alternatives) -> String {
+    instead(found, &|start| format!("--start {start}"))
+}
+
+/// What would be possible instead; `flags` ask for a start.
+fn instead(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> String {
     let mut out = String::from("what would fit instead:\n");
     let tried = text::count(found.starts_tried as usize, "start");
     let until = text::moment(found.searched_until.as_ref());
@@ -128,7 +139,7 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
             for line in body(plan).lines() {
                 let _ = writeln!(out, "  {line}");
             }
-            out += &how_to_ask(found).unwrap_or_default();
+            out += &how_to_ask(found, flags).unwrap_or_default();
         }
         (None, Some(_)) if found.complete && found.starts_tried == 0 => {
             out += "  later: no later start ends within the horizon\n";
@@ -154,11 +165,10 @@ pub fn alternatives(found: &v1::Alternatives) -> String {
     out
 }
 
-/// How to ask for the window of the nearest plan: `--earliest-start`.
-fn how_to_ask(found: &v1::Alternatives) -> Option<String> {
+/// How to ask for the window of the nearest plan.
+fn how_to_ask(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> Option<String> {
     let window = window_from_wire("", found.nearest_window.as_ref()).ok()?;
-    let start = window.start();
-    Some(format!("    ask for it with --earliest-start {start} --latest-start {start}\n"))
+    Some(format!("    ask for it with {}\n", flags(window.start())))
 }
 
 #[cfg(test)]

@@ -136,7 +136,11 @@ pub fn describe(one: &v1::Reservation) -> String {
         let _ = writeln!(out, "  {}", change(last, one.definite));
     }
     if let Some(found) = &one.alternatives {
-        for line in refusal::alternatives(found).lines() {
+        let shown = match one.change {
+            Some(_) => refusal::alternatives_to_change(found),
+            None => refusal::alternatives(found),
+        };
+        for line in shown.lines() {
             let _ = writeln!(out, "  {line}");
         }
     }

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(wrong(|wire| wire.duration = seconds(0)), pair("duration", "0 s"));
         assert_eq!(wrong(|wire| wire.duration = seconds(367 * 86_400)), pair("duration", "367 d"));
         assert_eq!(wrong(|wire| wire.step = seconds(0)), pair("step", "0 s"));
-        assert_eq!(wrong(|wire| wire.step = seconds(86_401)), pair("step", "86401 s"));
+        assert_eq!(wrong(|wire| wire.step = seconds(86_401)), pair("step", "1 d 1 s"));
         assert_eq!(wrong(|wire| wire.attempts = Some(0)), pair("attempts", "0"));
         assert_eq!(wrong(|wire| wire.choice = 9), pair("choice", "9"));
         assert_eq!(wrong(|wire| wire.user = "a b".to_owned()).0, "user");

@@ -160,20 +160,45 @@ impl Experiment {
         found.ok_or_else(|| one_of(field, axis, &known, "an axis of the sweep"))
     }
 
-    /// Checks the axes and values of an `at`.
+    /// Checks the axes of an `at`. Its values may be gone from the sweep: see [`Experiment::removed_values`].
     fn check_at(&self, field: &str, at: &BTreeMap<String, Value>) -> Result<(), InvalidField> {
-        for (axis, value) in at {
-            let field = format!("{field}.at.{axis}");
-            let known = &self.check_axis(&field, axis)?.values;
-            let known: Vec<String> = known.iter().map(Axis::label_of).collect();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            for wanted in values(value) {
-                if !known.contains(&wanted.as_str()) {
-                    return Err(one_of(&field, &wanted, &known, "a value of that axis"));
-                }
+        at.keys()
+            .try_for_each(|axis| self.check_axis(&format!("{field}.at.{axis}"), axis).map(drop))
+    }
+
+    /// The values of axes that numbers, shapes and plots name, and that the sweep does not have: whoever removes a value from
+    /// the sweep need not change the rest of the file. What is said of such a value is left out.
+    #[must_use]
+    pub fn removed_values(&self) -> Vec<InvalidField> {
+        let numbers = self.paper.numbers.iter().enumerate();
+        let numbers = numbers.map(|(at, number)| (format!("paper.numbers[{at}]"), &number.at));
+        let shapes = self.paper.shapes.iter().enumerate().flat_map(|(at, shape)| {
+            let terms = shape.terms().into_iter();
+            terms.map(move |(place, term)| (format!("paper.shapes[{at}].{place}"), &term.at))
+        });
+        let plots = self.plots.iter().enumerate();
+        let plots = plots.map(|(at, plot)| (format!("plots[{at}]"), &plot.at));
+        let mut removed = Vec::new();
+        for (field, at) in numbers.chain(shapes).chain(plots) {
+            for (name, wanted) in at {
+                let axis = self.sweep.iter().find(|axis| axis.name == *name);
+                let known: Vec<String> =
+                    axis.iter().flat_map(|axis| &axis.values).map(Axis::label_of).collect();
+                let wanted = values(wanted).into_iter().filter(|wanted| !known.contains(wanted));
+                removed.extend(wanted.map(|wanted| {
+                    let allowed = format!(
+                        "a value of that axis: {}",
+                        choices(&wanted, known.iter().map(String::as_str))
+                    );
+                    InvalidField::new(
+                        format!("{field}.at.{name}"),
+                        InvalidField::quoted(&wanted),
+                        allowed,
+                    )
+                }));
             }
         }
-        Ok(())
+        removed
     }
 }
 

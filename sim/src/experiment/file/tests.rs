@@ -81,9 +81,18 @@ fn a_value_for_small_runs_is_in_no_full_run() {
 fn a_setting_is_traced_to_the_field_that_gave_it() {
     let experiment = read(FILE);
     let point = &experiment.points(false)[3];
-    assert_eq!(experiment.field_of_setting(point, "workload.lambda"), "sweep[0].values[1]");
-    assert_eq!(experiment.field_of_setting(point, "workload.delay"), "sweep[1].values[1]");
-    assert_eq!(experiment.field_of_setting(point, "workload.jobs"), "settings.workload.jobs");
+    assert_eq!(
+        experiment.field_of_setting(point, "workload.lambda", SettingFault::Value),
+        "sweep[0].values[1]"
+    );
+    assert_eq!(
+        experiment.field_of_setting(point, "workload.delay", SettingFault::Value),
+        "sweep[1].values[1]"
+    );
+    assert_eq!(
+        experiment.field_of_setting(point, "workload.jobs", SettingFault::Value),
+        "settings.workload.jobs"
+    );
 }
 
 #[test]
