@@ -888,6 +888,19 @@ pub const WEB_SERVER_ROWS_MAX: usize = 100;
 pub const WEB_ASKED_SITES_MAX: usize = 32;
 /// Most workflows whose plans are read for one drawing, each with a call of its own.
 pub const WEB_WORKFLOWS_MAX: usize = 20;
+/// Most experiments that the page lists; it says when there are more.
+pub const WEB_EXPERIMENTS_MAX: usize = 200;
+/// Most entries of the folder of experiments that are looked at for a list: some milliseconds on a local disk.
+pub const WEB_FOLDER_ENTRIES_MAX: usize = 10_000;
+/// Most bytes of a report that is shown. The longest of the shipped experiments has 29 kB: tables of means end after 60 rows.
+pub const WEB_REPORT_MAX_BYTES: usize = 256 << 10;
+/// Bytes of a report in which its title is looked for, when reports are listed.
+pub const WEB_TITLE_BYTES: usize = 4 << 10;
+/// Most bytes of a plot that is shown. The largest of the shipped experiments has 50 kB.
+pub const WEB_PLOT_MAX_BYTES: usize = 2 << 20;
+/// Reports and plots that are read at a time; one more waits. A slow disk then holds up few threads, and the memory for what is
+/// read has a bound.
+pub const WEB_FILE_READS_MAX: usize = 8;
 /// Scrapes of metrics answered at a time; one more waits. A Prometheus and its replica need two.
 pub const SCRAPES_MAX: usize = 8;
 /// Longest time of one scrape, including its reading and writing: Prometheus gives up after 10 s.

@@ -6,7 +6,7 @@ pub mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use coalloc_common::{CoordinatorName, InvalidField, Owners, RmName, Role, Span, limits};
 use coalloc_net::client::Destination;
@@ -49,6 +49,8 @@ pub struct GrcConfig {
     pub repair: RepairPolicy,
     /// Where it answers over HTTP; `None`: nowhere.
     pub web_listen: Option<SocketAddr>,
+    /// The folder whose reports of experiments its page shows; `None`: it shows none.
+    pub web_experiments: Option<PathBuf>,
 }
 
 /// Reads and checks the configuration file.
@@ -93,6 +95,10 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
     let (rms, owners) = peers(security, &name, &message.resource_managers)?;
     let planning = plan_options(message.planning.as_ref(), RequestOptions::default());
     let web_listen = web_listen(&message.web_listen, &daemon)?;
+    let web_experiments = match message.web_experiments.as_str() {
+        "" => None,
+        text => Some(web_experiments(text, document.folder(), web_listen)?),
+    };
     Ok(GrcConfig {
         daemon,
         rms,
@@ -109,7 +115,21 @@ fn parse(document: &Document<v1::GrcFile>) -> Result<GrcConfig, InvalidField> {
         quotas: UserQuotas::parse(message.quotas.as_ref())?,
         repair: RepairPolicy::parse(message.repair)?,
         web_listen,
+        web_experiments,
     })
+}
+
+fn web_experiments(
+    text: &str,
+    folder: &Path,
+    web_listen: Option<SocketAddr>,
+) -> Result<PathBuf, InvalidField> {
+    let wrong = |allowed| InvalidField::new("web_experiments", InvalidField::quoted(text), allowed);
+    if web_listen.is_none() {
+        return Err(wrong("nothing without `web_listen`, whose page shows the experiments"));
+    }
+    let path = folder.join(text);
+    if path.is_dir() { Ok(path) } else { Err(wrong("a folder that exists")) }
 }
 
 fn web_listen(text: &str, daemon: &DaemonSettings) -> Result<Option<SocketAddr>, InvalidField> {
@@ -162,4 +182,28 @@ fn peers(
         }
     }
     Ok((peers, owners))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn experiments_are_a_folder_beside_a_page() {
+        let own = tempfile::tempdir().unwrap();
+        std::fs::create_dir(own.path().join("shown")).unwrap();
+        std::fs::write(own.path().join("file"), "").unwrap();
+        let web = "127.0.0.1:7080".parse().ok();
+        let read = |text, web| web_experiments(text, own.path(), web).map_err(|e| e.to_string());
+        assert_eq!(read("shown", web), Ok(own.path().join("shown")));
+        let absolute = own.path().join("shown");
+        assert_eq!(read(absolute.to_str().unwrap(), web), Ok(absolute.clone()));
+        for wrong in ["none", "file"] {
+            let said = read(wrong, web).unwrap_err();
+            assert!(said.contains("web_experiments") && said.contains(wrong), "{said}");
+            assert!(said.contains("a folder that exists"), "{said}");
+        }
+        let said = read("shown", None).unwrap_err();
+        assert!(said.contains("nothing without `web_listen`"), "{said}");
+    }
 }

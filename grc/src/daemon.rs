@@ -14,6 +14,7 @@ use coalloc_net::telemetry::Telemetry;
 use coalloc_net::tips::service::LedgersService;
 use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{Coordinator, CoordinatorRecord};
+use coalloc_web::WebSources;
 use coalloc_web::changes::ChangeSource;
 use coalloc_web::listener;
 use tokio::net::TcpListener;
@@ -188,7 +189,9 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
                 Box::pin(async move { handle.watch_itself(ChangeMarks).await })
             });
             let tls = access.tls.clone();
-            Some(tokio::spawn(listener::serve(listener, tls, local, changes, stop)))
+            let shown =
+                WebSources { services: local, changes, experiments: config.web_experiments };
+            Some(tokio::spawn(listener::serve(listener, tls, shown, stop)))
         }
     };
     let stop = async {

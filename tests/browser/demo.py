@@ -57,18 +57,19 @@ class Demo:
         self._cwd = Path(f"/proc/{self._coordinator}/cwd").resolve()
         self.login = Login()
         try:
-            self._believe_login()
+            self._configure()
         except BaseException:
             self.close()
             raise
 
-    def _believe_login(self) -> None:
-        """Starts the coordinator again, with the login service in its configuration."""
+    def _configure(self) -> None:
+        """Starts the coordinator again, with the login service and the experiments of the documentation in its configuration."""
         (self.folder / "login.jwks.json").write_text(self.login.key_set)
         (file,) = [Path(self._cwd, word) for word in self._command if word.endswith(".json")]
         config = json.loads(file.read_text())
         issuer = {"issuer": ISSUER, "audience": "coalloc", "keys": str(self.folder / "login.jwks.json")}
         config["daemon"]["identity"]["tokenIssuers"] = [issuer]
+        config["webExperiments"] = str(ROOT / "docs/experiments")
         file.write_text(json.dumps(config))
         self.kill()
         self.start()

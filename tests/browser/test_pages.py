@@ -21,6 +21,7 @@ from demo import Demo
 NARROW, WIDE = 360, 1200
 # Pages that there must be; what the navigation has more is found.
 KNOWN = {"/", "/map", "/reservations", "/health", "/reservations/*", "/release/*", "/workflows", "/workflows/*"}
+KNOWN |= {"/experiments", "/experiments/*"}
 
 
 class Links(HTMLParser):

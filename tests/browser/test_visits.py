@@ -130,6 +130,24 @@ def sign_in(page: Page, token: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
+def test_a_report_of_an_experiment_is_shown_with_its_plots(operator: Visit) -> None:
+    page = operator().new_page()
+    page.goto("/")
+    page.get_by_role("link", name="Experiments").click()
+    page.get_by_role("link", name="Coordinators that compete for the same resources").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Coordinators that compete for the same resources")
+    plots = page.locator("main img")
+    assert plots.count() == 3
+    for plot in plots.all():
+        plot.scroll_into_view_if_needed()
+        expect(plot).to_have_js_property("complete", True)
+        assert plot.evaluate("(one) => one.naturalWidth") > 100
+    # By itself a plot can be enlarged, and is drawn as before.
+    page.get_by_role("link", name="Holds refused by planning time").click()
+    page.wait_for_url("**/competing%2Drefused%2Esvg")
+    assert page.evaluate("document.documentElement.tagName") == "svg"
+
+
 def test_a_token_signs_in_for_what_its_user_may_see(demo: Demo, stranger: Visit) -> None:
     demo.reserve("of-carol", user="carol")
     demo.reserve("of-dave", user="dave")

@@ -55,6 +55,7 @@ mod trees;
 mod watch;
 mod web;
 mod web_change;
+mod web_experiments;
 mod web_pages;
 mod web_request;
 mod workflows;

@@ -53,12 +53,19 @@ pub(crate) async fn start_with_pages(
     setup: &Setup,
 ) -> (Federation, u16) {
     federation.configure(setup);
+    let port = add_pages(&federation, "");
+    federation.start_all().await;
+    (federation, port)
+}
+
+/// Gives the coordinator of a federation a web listener, and these further settings.
+pub(crate) fn add_pages(federation: &Federation, settings: &str) -> u16 {
     let port = free_port();
     let path = federation.dir.path().join("grc.yaml");
     let config = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(path, config + &format!("web_listen: \"127.0.0.1:{port}\"\n")).unwrap();
-    federation.start_all().await;
-    (federation, port)
+    let web = format!("web_listen: \"127.0.0.1:{port}\"\n{settings}");
+    std::fs::write(path, config + &web).unwrap();
+    port
 }
 
 #[tokio::test]

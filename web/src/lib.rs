@@ -25,6 +25,8 @@ pub mod listener;
 mod pages;
 mod site;
 
+use std::path::PathBuf;
+
 use axum::Router;
 use axum::routing::any;
 use coalloc_net::server::local::LocalServices;
@@ -34,12 +36,23 @@ use self::changes::ChangeSource;
 /// The services whose methods can be called here.
 const SERVICES: [&str; 2] = ["coalloc.v1.Coordinator", "coalloc.v1.Workflows"];
 
+/// What the answers are made from.
+pub struct WebSources {
+    /// The coordinator's services.
+    pub services: LocalServices,
+    /// Its changes.
+    pub changes: ChangeSource,
+    /// The folder whose reports of experiments are shown; `None`: none are.
+    pub experiments: Option<PathBuf>,
+}
+
 /// What answers the requests of this listener.
-fn router(services: LocalServices, changes: ChangeSource, has_tls: bool) -> Router {
+fn router(sources: WebSources, has_tls: bool) -> Router {
+    let services = &sources.services;
     let mut router = Router::new();
     for service in SERVICES {
         router = router.route(&format!("/{service}/{{method}}"), any(json::answer));
     }
     let router = router.with_state(services.clone());
-    router.merge(pages::router(services, changes, has_tls)).fallback(json::nothing_here)
+    router.merge(pages::router(sources, has_tls)).fallback(json::nothing_here)
 }

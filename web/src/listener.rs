@@ -13,7 +13,6 @@ use coalloc_common::limits;
 use coalloc_net::identity::server::{ProvenClient, TlsServer};
 use coalloc_net::identity::trust::Use;
 use coalloc_net::server::BoxStream;
-use coalloc_net::server::local::LocalServices;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -23,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
-use crate::changes::ChangeSource;
+use crate::WebSources;
 
 /// The client of a connection; an extension of each of its requests.
 #[derive(Debug, Clone, Default)]
@@ -38,12 +37,11 @@ pub struct WebClient {
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsServer>,
-    services: LocalServices,
-    changes: ChangeSource,
+    sources: WebSources,
     stop: impl Future<Output = ()>,
 ) {
     let tls = tls.map(|tls| tls.for_web());
-    let router = crate::router(services, changes, tls.is_some());
+    let router = crate::router(sources, tls.is_some());
     let places = Arc::new(Semaphore::new(limits::WEB_CONNECTIONS_MAX));
     let stopping = watch::Sender::new(false);
     let mut connections = JoinSet::new();

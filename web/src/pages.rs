@@ -15,6 +15,7 @@
 //!   servers below a timeline.
 //! * `gantt`: a workflow's plan as a chart and as a table.
 //! * `live`: events, at which a page reads itself again; all visitors share one watch.
+//! * `experiments`: reports of experiments with their plots, from files.
 //! * `words`: values as people read them.
 //!
 //! Every text is escaped by `maud`, in attributes and drawings, too. The script and the style are files of their own, so the
@@ -27,6 +28,7 @@ mod calendar;
 mod calls;
 mod change;
 mod drawn;
+mod experiments;
 mod form;
 mod frame;
 mod gantt;
@@ -55,7 +57,9 @@ use axum::Router;
 use axum::routing::{get, post};
 use coalloc_net::server::local::LocalServices;
 
-use crate::changes::{ChangeSource, SharedChanges};
+use self::experiments::folder::ExperimentFolders;
+use crate::WebSources;
+use crate::changes::SharedChanges;
 
 /// What the pages are made from.
 #[derive(Clone)]
@@ -65,10 +69,13 @@ struct PageState {
     changes: SharedChanges,
     /// Does the listener prove who it is, and its readers who they are?
     has_tls: bool,
+    /// Where reports of experiments are, if they are shown.
+    experiments: Option<ExperimentFolders>,
 }
 
 /// What answers requests for pages.
-pub(crate) fn router(services: LocalServices, changes: ChangeSource, has_tls: bool) -> Router {
+pub(crate) fn router(sources: WebSources, has_tls: bool) -> Router {
+    let WebSources { services, changes, experiments } = sources;
     Router::new()
         .route("/", get(timeline::show))
         .route("/map", get(map::show))
@@ -84,6 +91,9 @@ pub(crate) fn router(services: LocalServices, changes: ChangeSource, has_tls: bo
         .route("/pictures", get(pictures::show))
         .route("/workflows", get(workflows::show))
         .route("/workflows/{*id}", get(workflow::show))
+        .route("/experiments", get(experiments::list))
+        .route("/experiments/{name}", get(experiments::show))
+        .route("/experiments/{name}/{plot}", get(experiments::plot))
         .route("/health", get(health::show))
         .route("/live", get(live::events))
         .route("/sign-in", get(visitor::ask).post(visitor::sign_in))
@@ -93,5 +103,10 @@ pub(crate) fn router(services: LocalServices, changes: ChangeSource, has_tls: bo
         .route("/assets/icon.svg", get(frame::icon))
         .route("/favicon.ico", get(frame::icon))
         .layer(axum::middleware::map_response(frame::bounded))
-        .with_state(PageState { services, changes: SharedChanges::new(changes), has_tls })
+        .with_state(PageState {
+            services,
+            changes: SharedChanges::new(changes),
+            has_tls,
+            experiments: experiments.map(ExperimentFolders::new),
+        })
 }

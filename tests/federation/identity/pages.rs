@@ -6,6 +6,7 @@ use coalloc_proto::v1;
 use super::stranger::https;
 use super::world::{TlsWorld, request};
 use crate::harness::free_port;
+use crate::web_experiments::put_experiment;
 use crate::web_pages::status;
 use crate::web_request::between;
 
@@ -33,7 +34,7 @@ impl TlsVisitor {
         let request = format!(
             "{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
         );
-        https(&self.address, (&self.certificate, &self.key), &request).await
+        https(&self.address, Some((&self.certificate, &self.key)), &request).await
     }
 
     async fn page(&self, path: &str) -> String {
@@ -126,4 +127,28 @@ async fn a_user_sees_nothing_of_somebody_else_on_any_page() {
     let kept = world.grc(&dialer).get(get).await.unwrap().into_inner().reservation.unwrap();
     assert_eq!((kept.state(), kept.version), (v1::ReservationState::Confirmed, 1), "{kept:?}");
     assert_eq!(kept.change, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn experiments_are_for_whoever_may_see_the_topology() {
+    let shown = tempfile::tempdir().unwrap();
+    put_experiment(shown.path());
+    let port = free_port();
+    let folder = shown.path().display();
+    let of_grc = format!("web_listen: \"127.0.0.1:{port}\"\nweb_experiments: \"{folder}\"\n");
+    let mut world = TlsWorld::start_with(&of_grc).await;
+    let alice = TlsVisitor::new(&mut world, port, "alice");
+    let report = "/experiments/coalloc-competing";
+    let plot = format!("{report}/competing-refused.svg");
+    for (path, mark) in [("/experiments", report), (report, "<h2>Means"), (&plot, "<svg ")] {
+        let mark = mark.replace('-', "%2D");
+        let own = alice.page(path).await;
+        assert!(status(&own) == "200" && own.contains(&mark), "{path}: {own}");
+        let get = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let foreign = https(&alice.address, None, &get).await;
+        assert!(status(&foreign) == "401" && !foreign.contains(&mark), "{path}: {foreign}");
+    }
+    // What there is not looks to a stranger as what there is.
+    let get = "GET /experiments/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(status(&https(&alice.address, None, get).await), "401");
 }

@@ -196,8 +196,12 @@ pub(super) async fn alert_to(address: &str, show: &Show) -> Option<AlertDescript
 }
 
 /// The whole answer of a web listener to a request of HTTP/1.1 after which the connection is closed.
-pub(super) async fn https(address: &str, shown: (&String, &String), request: &str) -> String {
-    let mut config = settings(Some(shown));
+pub(super) async fn https(
+    address: &str,
+    shown: Option<(&String, &String)>,
+    request: &str,
+) -> String {
+    let mut config = settings(shown);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();

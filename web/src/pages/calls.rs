@@ -37,6 +37,11 @@ impl PageCalls {
         Ok(answer.into_inner())
     }
 
+    /// May the visitor see the topology, and what is for everybody who may? It counts as a call.
+    pub(super) async fn may_see_topology(&self) -> Result<(), Status> {
+        self.channel.caller("/coalloc.v1.Coordinator/DescribeFederation").await.map(drop)
+    }
+
     /// One page of a list.
     pub(super) async fn list(
         &mut self,

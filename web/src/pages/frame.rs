@@ -3,8 +3,8 @@
 
 use axum::body::Body;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, LOCATION, REFERRER_POLICY,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Response, StatusCode};
 use maud::{DOCTYPE, Markup, html};
@@ -14,18 +14,23 @@ use super::visitor::Visitor;
 /// Nothing comes from anywhere else, and nothing that stands in a page is carried out.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; \
      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+const DRAWING_POLICY: &str =
+    "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'; sandbox";
 const STYLE: &str = include_str!("pages.css");
 const SCRIPT: &str = include_str!("pages.js");
+/// The page of experiments.
+pub(super) const EXPERIMENTS: &str = "/experiments";
 const ICON: &str = include_str!("icon.svg");
 
-/// The pages of the navigation.
-const PAGES: [(&str, &str); 7] = [
+/// The pages of the navigation; that of experiments only where there are any.
+const PAGES: [(&str, &str); 8] = [
     ("/", "Timeline"),
     ("/map", "Map"),
     ("/request", "Request"),
     ("/reservations", "Reservations"),
     ("/workflows", "Workflows"),
     ("/pictures", "Pictures"),
+    (EXPERIMENTS, "Experiments"),
     ("/health", "Health"),
 ];
 
@@ -76,8 +81,8 @@ fn page(visitor: &Visitor, frame: Frame<'_>, content: &Markup) -> Markup {
                     div class="bar" {
                         span class="brand" { "Coalloc" }
                         nav aria-label="Pages" {
-                            @for (path, name) in PAGES {
-                                a href=(path) aria-current=[(path == here).then_some("page")] { (name) }
+                            @for (path, name) in PAGES.iter().filter(|(path, _)| *path != EXPERIMENTS || visitor.has_experiments()) {
+                                a href=(path) aria-current=[(*path == here).then_some("page")] { (name) }
                             }
                         }
                     }
@@ -106,6 +111,19 @@ pub(super) fn redirect(to: &str) -> Response<Body> {
     response
 }
 
+/// A drawing that came from a file. Opened by itself it is a document: then nothing in it is carried out or asked for, and it
+/// belongs to no site. Pages of other sites cannot have it.
+pub(super) fn drawing(content: Vec<u8>) -> Response<Body> {
+    let mut response = asset("image/svg+xml", content);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(DRAWING_POLICY));
+    headers.insert(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    );
+    response
+}
+
 fn asset(kind: &'static str, content: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(content.into());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -130,7 +148,8 @@ pub(super) async fn icon() -> Response<Body> {
 /// The answer with the headers that bound what a browser does with it.
 pub(super) async fn bounded(mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // A plot has a stricter policy of its own.
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

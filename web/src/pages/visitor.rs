@@ -41,6 +41,8 @@ pub(super) struct Visitor {
     /// Is the secret new, so that the browser has yet to be told?
     is_new: bool,
     has_tls: bool,
+    /// Does the coordinator show experiments to its visitors?
+    has_experiments: bool,
 }
 
 impl FromRequestParts<PageState> for Visitor {
@@ -55,7 +57,8 @@ impl FromRequestParts<PageState> for Visitor {
             return Err(json::plain(StatusCode::MISDIRECTED_REQUEST, text));
         }
         let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default().proven;
-        Ok(Self::of(&head.headers, client, state.has_tls))
+        let has_experiments = state.experiments.is_some();
+        Ok(Self { has_experiments, ..Self::of(&head.headers, client, state.has_tls) })
     }
 }
 
@@ -68,13 +71,15 @@ impl Visitor {
         let known = cookie(headers, secret_cookie(has_tls)).filter(is_secret);
         let is_new = known.is_none();
         let secret = known.unwrap_or_else(|| Uuid::new_v4().simple().to_string());
-        Self { client, token, secret, is_new, has_tls }
+        Self { client, token, secret, is_new, has_tls, has_experiments: false }
     }
 
     /// A visitor in plain text, with this secret.
     #[cfg(test)]
     pub(super) fn with_secret(secret: &str) -> Self {
-        Self { client: None, token: None, secret: secret.to_owned(), is_new: false, has_tls: false }
+        let secret = secret.to_owned();
+        let (client, token) = (None, None);
+        Self { client, token, secret, is_new: false, has_tls: false, has_experiments: false }
     }
 
     /// What every form of this browser has to send back; not known to anybody else.
@@ -93,6 +98,11 @@ impl Visitor {
         let token = self.token.as_ref().filter(|_| self.client.is_none());
         let token = token.and_then(|token| HeaderValue::from_str(&format!("Bearer {token}")).ok());
         state.services.channel(self.client.clone(), token)
+    }
+
+    /// Does the coordinator show experiments?
+    pub(super) const fn has_experiments(&self) -> bool {
+        self.has_experiments
     }
 
     /// Has the visitor shown nothing, where something can be shown?

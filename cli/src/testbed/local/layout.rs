@@ -286,6 +286,7 @@ pub(crate) struct ManagerFile<'a, Inventory> {
 pub(crate) fn grc(daemon: v1::Daemon, name: &str, managers: Vec<v1::Peer>) -> v1::GrcFile {
     v1::GrcFile {
         web_listen: String::new(),
+        web_experiments: String::new(),
         daemon: Some(daemon),
         name: name.to_owned(),
         resource_managers: managers,

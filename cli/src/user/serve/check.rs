@@ -130,6 +130,9 @@ fn coordinator(path: &Path, config: &GrcConfig) -> Result<String, FileError> {
         Security::Proven(_) => format!("https://{address}"),
     };
     rows.push(("over HTTP", config.web_listen.map_or_else(|| "nowhere".to_owned(), web)));
+    rows.extend(
+        config.web_experiments.iter().map(|path| ("experiments", path.display().to_string())),
+    );
     for (name, destination) in &config.rms {
         rows.push(("manages", format!("{name} at {}", destination.address)));
     }
