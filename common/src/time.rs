@@ -47,6 +47,18 @@ impl Span {
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_micros(if self.0 < 0 { 0 } else { self.0.unsigned_abs() })
     }
+    /// How old something is, as people read it: in full seconds below an hour, in full minutes below a day, otherwise in full days.
+    /// What seems to be from the future is new, because clocks of two machines differ.
+    #[must_use]
+    pub const fn as_age(self) -> Self {
+        let unit_us = match self.0 {
+            ..0 => return Self::ZERO,
+            0..3_600_000_000 => 1_000_000,
+            3_600_000_000..86_400_000_000 => 60_000_000,
+            86_400_000_000.. => 86_400_000_000,
+        };
+        Self(self.0 / unit_us * unit_us)
+    }
     /// The sum, at most the largest possible span.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
@@ -298,6 +310,16 @@ pub struct Now {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_age_has_what_people_read() {
+        let age = |s: i64| Span::from_secs(s).saturating_add(Span::from_us(7)).as_age().to_string();
+        assert_eq!([age(0), age(59), age(3_599)], ["0 s", "59 s", "59 min 59 s"]);
+        assert_eq!([age(3_600), age(3_725), age(86_399)], ["1 h", "1 h 2 min", "23 h 59 min"]);
+        assert_eq!([age(86_400), age(259_199)], ["1 d", "2 d"]);
+        assert_eq!(Span::from_us(-1).as_age(), Span::ZERO);
+        assert_eq!(Span::from_us(i64::MIN).as_age(), Span::ZERO);
+    }
 
     #[test]
     fn instants_are_shown_in_utc() {

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import inspect
 import threading
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TypedDict
 
 import pytest
@@ -350,8 +350,13 @@ def test_the_federation_is_described(client: Client) -> None:
         for one in manager.description.sites
     ]
     assert {site.name: site.cpus for site in sites} == {"tokyo": 16, "osaka": 8, "lab": 8}
+    now = datetime.now(timezone.utc)
+    ages = [now - manager.described for manager in said.resource_managers if manager.described]
+    assert len(ages) == len(said.resource_managers)
+    assert max(ages) < timedelta(minutes=1)
     frame = said.to_frame()
     assert set(frame[frame.kind == "path"].name) == {"tokyo-osaka", "osaka-lab"}
+    assert frame.described.notna().all()
 
 
 def test_the_client_of_asyncio_does_the_same(federation: Federation) -> None:

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use coalloc_proto::v1;
 
-use crate::harness::{Federation, Setup, free_port, pair, seconds_from_now};
+use crate::harness::{Federation, Setup, eventually, free_port, pair, seconds_from_now};
 
 /// A request of one connection to this host, and the whole answer to it.
 pub(crate) async fn send_as(
@@ -138,6 +138,39 @@ async fn pages_answer_and_a_form_releases_once() {
     let shown = page(port, &format!("/reservations/{}", made.id)).await;
     assert!(shown.contains(">terminated</span>") && !shown.contains("href=\"/release/"), "{shown}");
     federation.audit_at_rest().await;
+}
+
+#[tokio::test]
+async fn what_a_resource_manager_describes_grows_old_when_it_is_silent() {
+    let (mut federation, port) = with_pages().await;
+    let grc = federation.grc();
+    let described = async |name: &str| {
+        let answer = grc.clone().describe_federation(v1::DescribeFederationRequest {}).await;
+        let all = answer.unwrap().into_inner().resource_managers;
+        let one = all.into_iter().find(|one| one.name == name).unwrap();
+        (one.reachable, coalloc_net::convert::time_from_wire("", &one.described.unwrap()).unwrap())
+    };
+    let (reachable, first) = described("crm-A").await;
+    let now = coalloc_net::clock::now().wall;
+    assert!(reachable && first <= now, "{first} {now}");
+    // It is asked again and again.
+    eventually("it has said so again", async || described("crm-A").await.1 > first).await;
+    let well = page(port, "/health").await;
+    assert_eq!(well.matches(", as it said ").count(), 3, "{well}");
+    assert!(!well.contains(" ago (at "), "{well}");
+
+    federation.kill("crm-A");
+    eventually("the coordinator notices", async || !described("crm-A").await.0).await;
+    let last = described("crm-A").await.1;
+    let silent = page(port, "/health").await;
+    assert_eq!(silent.matches(" ago (at ").count(), 1, "{silent}");
+    eventually("the others are heard on", async || described("crm-B").await.1 > last).await;
+    assert_eq!(described("crm-A").await, (false, last));
+    let mut health = std::process::Command::new(env!("CARGO_BIN_EXE_coalloc"));
+    let output = health.args(["health", &federation.addresses["grc"]]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("serving, but crm-A does not answer: what it describes is "), "{text}");
+    assert!(output.status.success());
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 //! that hold nothing but this program.
 //!
 //! For a coordinator it also reports when no resource manager accepts it, when bookings differ, when a resource manager
-//! describes what is another's, and what is owed to a resource manager that does not answer or is not configured.
+//! describes what is another's, how old the description of one is that does not answer, and what is owed to one that does not
+//! answer or is not configured.
 //!
 //! For a resource manager it reports what is wrong with its equipment.
 //!
@@ -36,7 +37,7 @@ use crate::kit::expiry::Expiry;
 use crate::kit::rpc::{self, GrcArgs, IdentityArgs};
 use crate::kit::text;
 use crate::kit::when::Length;
-use crate::user::wording::owed::{denied_by_all, differing, overreaching, owed};
+use crate::user::wording::owed::{denied_by_all, differing, outdated, overreaching, owed};
 
 /// Default timeout for one address: a daemon answers in milliseconds.
 const PATIENCE: &str = "2s";
@@ -45,7 +46,7 @@ const PATIENCE: &str = "2s";
 ///
 /// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
 /// resource manager accepts it, when it has differences with one, when one describes sites or paths of
-/// another, or when it owes something to one that cannot be told; its line says so. So does the line of a
+/// another, when one does not answer, or when it owes something to one that cannot be told; its line says so. So does the line of a
 /// resource manager whose equipment is not as it should be, and of a daemon whose certificate is in the last third of its life. Your own certificate then has a line, too.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
@@ -149,7 +150,7 @@ async fn troubles(dialer: &Dialer, address: &str, now: Time) -> Vec<String> {
     let Ok(response) = described.map(tonic::Response::into_inner) else { return Vec::new() };
     let all = denied_by_all(&response).into_iter().chain(differing(&response));
     let all = all.chain(overreaching(&response)).chain(owed(&response));
-    all.chain(certificates(&response, now)).collect()
+    all.chain(outdated(&response, now)).chain(certificates(&response, now)).collect()
 }
 
 /// Problems of the equipment behind a resource manager, as of the last look. Empty when there are none, and when the daemon is

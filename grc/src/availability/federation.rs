@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use coalloc_common::suggest::did_you_mean;
-use coalloc_common::{InvalidField, Owners, RmName, Topology, VertexName, limits};
+use coalloc_common::{InvalidField, Owners, RmName, Time, Topology, VertexName, limits};
 use coalloc_net::convert::{Claims, Described, own_part, time_to_wire, topology_of_descriptions};
 use coalloc_net::latest::LatestValue;
 use coalloc_net::machine::Host;
@@ -49,6 +49,8 @@ struct KnownRm {
     inquiry: Inquiry,
     /// The RM's last description; `None` also when another daemon answers at its address now.
     description: Option<Arc<v1::DescribeResponse>>,
+    /// When the RM has last said what its description says.
+    described: Option<Time>,
     /// The RM's last description, even when another daemon answers at its address now: its names stay its own.
     names: Option<Arc<v1::DescribeResponse>>,
     /// The names in its description that belong to others. They are not used.
@@ -112,6 +114,8 @@ pub struct Federation {
     /// This coordinator, first, and its parents. None of them may be a child of a member: that would be a cycle.
     lineage: Arc<Vec<String>>,
     owners: Arc<Owners>,
+    /// Has the clock by which descriptions grow old.
+    host: Host,
 }
 
 impl Federation {
@@ -127,6 +131,7 @@ impl Federation {
                 inquiry: inquiry(name, &client),
                 client,
                 description: None,
+                described: None,
                 names: None,
                 foreign: Vec::new(),
                 crowded_out: None,
@@ -151,6 +156,7 @@ impl Federation {
             asked_anew: Arc::default(),
             lineage: Arc::default(),
             owners: Arc::default(),
+            host: Arc::clone(host),
         }
     }
 
@@ -313,6 +319,10 @@ impl Federation {
                 foreign_names: shown_of(&known.foreign),
                 foreign_names_total: u32::try_from(known.foreign.len()).unwrap_or(u32::MAX),
                 denies: known.description.as_deref().is_some_and(|said| self.is_denied(said)),
+                described: known
+                    .described
+                    .filter(|_| known.description.is_some())
+                    .map(time_to_wire),
                 ..v1::ResourceManagerStatus::default()
             };
             known.iter().map(status).collect()
@@ -370,6 +380,7 @@ impl Federation {
         }
         entry.problem.clear();
         entry.logged.clear();
+        entry.described = Some(self.host.now().wall);
         if old == Some(&description) {
             return;
         }

@@ -157,7 +157,11 @@ def _table(table: AvailabilityTable) -> list[Row]:
 def _federation(value: DescribeFederationResponse) -> list[Row]:
     rows: list[Row] = []
     for manager in value.resource_managers:
-        head: Row = {"resource_manager": manager.name, "reachable": manager.reachable}
+        head: Row = {
+            "resource_manager": manager.name,
+            "reachable": manager.reachable,
+            "described": manager.described,
+        }
         said = manager.description
         if said is None:
             rows.append(head)

@@ -1,8 +1,7 @@
 //! `/health`: the coordinator and its resource managers: who answers, what is wrong, what is undecided, versions, certificates
 //! with the days that they have left, and where bookings differ, as far as the visitor may know.
 //!
-//! Left out: the daemon's own probes, which `coalloc health` asks, and repairs, which `coalloc repair` makes. The age of a
-//! description is not shown, because the coordinator does not tell it: it is asked for at every connection.
+//! Left out: the daemon's own probes, which `coalloc health` asks, and repairs, which `coalloc repair` makes.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -88,7 +87,10 @@ fn row(one: &v1::ResourceManagerStatus, now: Time) -> Markup {
                 @match description {
                     Some(what) => {
                         (words::count(what.sites.len(), "site")) ", " (words::count(what.paths.len(), "path"))
-                        @if !one.reachable { " (as it said last)" }
+                        @if let Some(said) = words::wire_time(one.described.as_ref()) {
+                            ", as it said " (now.since(said).as_age()) " ago"
+                            @if !one.reachable { " (at " (words::instant(said)) ")" }
+                        }
                     }
                     None => { "nothing yet" }
                 }
@@ -278,6 +280,23 @@ mod tests {
         assert!(text.contains("&lt;script&gt; refuses") && !text.contains("<script"), "{text}");
         assert!(text.contains("2 messages wait for it"), "{text}");
         assert!(text.contains("its certificate ends at 2026-12-01 12:00 UTC"), "{text}");
+    }
+
+    #[test]
+    fn what_is_described_has_its_age() {
+        let mut answer = example("a");
+        let said =
+            |seconds: i64| Some(time_to_wire(NOON.saturating_add(Span::from_secs(-seconds))));
+        answer.resource_managers[0].described = said(1);
+        answer.resource_managers[1].described = said(3_725);
+        answer.resource_managers[1].reachable = false;
+        let text = markup(&answer, NOON).into_string();
+        assert!(text.contains(", as it said 1 s ago</td>"), "{text}");
+        let old = ", as it said 1 h 2 min ago (at <time datetime=\"2026-11-21T10:57:55Z\">";
+        assert!(text.contains(old), "{text}");
+        // It never answered, or the coordinator is of a release before this field.
+        answer.resource_managers[0].described = None;
+        assert_eq!(markup(&answer, NOON).into_string().matches("as it said").count(), 1);
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn without(
         }
         p class="note" {
             "Co-allocations are planned on answers to questions, not on pictures. What a resource manager has described last is on the "
-            a href="/health" { "health" } " page; how old a description is, the coordinator does not tell."
+            a href="/health" { "health" } " page, which says how old each of them is."
         }
         @if status.code() != Code::InvalidArgument {
             ul {

@@ -1,7 +1,8 @@
 //! The problems between a coordinator and its resource managers, one sentence each: nobody accepts it,
-//! bookings differ, one describes names of another or more than there is room for, or something is owed to a resource
-//! manager that cannot be told.
+//! bookings differ, one describes names of another or more than there is room for, one does not answer, or something is owed to a
+//! resource manager that cannot be told.
 
+use coalloc_common::Time;
 use coalloc_proto::v1;
 
 use crate::kit::text;
@@ -66,6 +67,20 @@ fn foreign(manager: &v1::ResourceManagerStatus) -> Option<String> {
     })
 }
 
+/// One sentence for each resource manager that does not answer but has described itself: how old that is.
+pub fn outdated(
+    response: &v1::DescribeFederationResponse,
+    now: Time,
+) -> impl Iterator<Item = String> {
+    response.resource_managers.iter().filter(|manager| !manager.reachable).filter_map(
+        move |manager| {
+            let said = text::time(manager.described.as_ref())?;
+            let age = now.since(said).as_age();
+            Some(format!("{} does not answer: what it describes is {age} old", manager.name))
+        },
+    )
+}
+
 /// One sentence for each resource manager that is owed something and is not configured or does not answer.
 pub fn owed(response: &v1::DescribeFederationResponse) -> impl Iterator<Item = String> {
     let silent = response.resource_managers.iter().filter(|manager| !manager.reachable);
@@ -101,7 +116,36 @@ fn sentence(name: &str, which: &str, decisions: u32, releases: u32) -> Option<St
 
 #[cfg(test)]
 mod tests {
+    use coalloc_common::Span;
+    use coalloc_net::convert::time_to_wire;
+
     use super::*;
+
+    #[test]
+    fn the_age_of_what_a_silent_one_describes_is_told() {
+        let now = Time::from_us(1_795_262_400_000_000);
+        let manager = |name: &str, reachable, said: Option<i64>| v1::ResourceManagerStatus {
+            name: name.to_owned(),
+            reachable,
+            described: said.map(|ago| time_to_wire(now.saturating_add(Span::from_secs(-ago)))),
+            ..Default::default()
+        };
+        let response = v1::DescribeFederationResponse {
+            resource_managers: vec![
+                manager("crm-a", true, Some(1)),
+                manager("crm-b", false, Some(90)),
+                manager("crm-c", false, None),
+                manager("crm-d", false, Some(-5)),
+            ],
+            ..Default::default()
+        };
+        let told: Vec<String> = outdated(&response, now).collect();
+        let expected = [
+            "crm-b does not answer: what it describes is 1 min 30 s old",
+            "crm-d does not answer: what it describes is 0 s old",
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn names_of_others_are_told_with_their_owners() {

@@ -593,6 +593,10 @@ class ResourceManagerStatus(Value):
     connected to it, which is an hour ago at most. Unset in plain text, and before the first
     connection.
     """
+    described: datetime | None = None
+    """When it last answered Describe under its configured name, by the coordinator's clock: what
+    `description` says is as old. It is asked every two seconds. Unset when `description` is.
+    """
 
     @property
     def raw(self) -> coordinator_pb2.ResourceManagerStatus:

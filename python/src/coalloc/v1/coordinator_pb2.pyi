@@ -525,7 +525,7 @@ class OwedElsewhere(_message.Message):
     def __init__(self, name: _Optional[str] = ..., owed: _Optional[int] = ..., releases_owed: _Optional[int] = ...) -> None: ...
 
 class ResourceManagerStatus(_message.Message):
-    __slots__ = ("name", "address", "reachable", "problem", "description", "denies", "differences", "owed", "releases_owed", "foreign_names", "foreign_names_total", "not_used", "certificate")
+    __slots__ = ("name", "address", "reachable", "problem", "description", "denies", "differences", "owed", "releases_owed", "foreign_names", "foreign_names_total", "not_used", "certificate", "described")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     REACHABLE_FIELD_NUMBER: _ClassVar[int]
@@ -539,6 +539,7 @@ class ResourceManagerStatus(_message.Message):
     FOREIGN_NAMES_TOTAL_FIELD_NUMBER: _ClassVar[int]
     NOT_USED_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBED_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     reachable: bool
@@ -552,7 +553,8 @@ class ResourceManagerStatus(_message.Message):
     foreign_names_total: int
     not_used: str
     certificate: CertificateLife
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reachable: bool = ..., problem: _Optional[str] = ..., description: _Optional[_Union[_resource_manager_pb2.DescribeResponse, _Mapping]] = ..., denies: bool = ..., differences: _Optional[int] = ..., owed: _Optional[int] = ..., releases_owed: _Optional[int] = ..., foreign_names: _Optional[_Iterable[_Union[ForeignName, _Mapping]]] = ..., foreign_names_total: _Optional[int] = ..., not_used: _Optional[str] = ..., certificate: _Optional[_Union[CertificateLife, _Mapping]] = ...) -> None: ...
+    described: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., reachable: bool = ..., problem: _Optional[str] = ..., description: _Optional[_Union[_resource_manager_pb2.DescribeResponse, _Mapping]] = ..., denies: bool = ..., differences: _Optional[int] = ..., owed: _Optional[int] = ..., releases_owed: _Optional[int] = ..., foreign_names: _Optional[_Iterable[_Union[ForeignName, _Mapping]]] = ..., foreign_names_total: _Optional[int] = ..., not_used: _Optional[str] = ..., certificate: _Optional[_Union[CertificateLife, _Mapping]] = ..., described: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CertificateLife(_message.Message):
     __slots__ = ("not_before", "not_after")
