@@ -142,6 +142,20 @@ MARKS = """() => [...document.querySelectorAll("main svg")].flatMap((one) => {
       .map(([text]) => "a mark of a drawing lies over the one before: " + text);
 })"""
 
+# No name on a map lies over another one, or over a site.
+NAMES = """() => [...document.querySelectorAll("main svg.map")].flatMap((one) => {
+    const boxes = (all) => [...one.querySelectorAll(all)].map((mark) => [mark, mark.getBoundingClientRect()]);
+    const [names, sites] = [boxes("text.name"), boxes("circle").map(([, box]) => box)];
+    const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    // How far the box is from the middle of a site.
+    const off = (from, to, at) => Math.max(from - at, 0, at - to);
+    const away = (box, site) => Math.hypot(
+      off(box.left, box.right, site.left + site.width / 2), off(box.top, box.bottom, site.top + site.height / 2));
+    return names.filter(([name, box]) => names.some(([other, its]) => other !== name && meet(box, its))
+        || sites.some((site) => away(box, site) < site.width / 2))
+      .map(([name]) => "a name on the map is covered: " + name.textContent);
+})"""
+
 # On a narrow screen a cell has its heading beside it, which may be longer than what is in the cell.
 HEADINGS = """() => {
     const cells = [...document.querySelectorAll("main td[data-label]")];
@@ -170,7 +184,7 @@ def check(page: Page, address: str, heard: list[str]) -> list[str]:
     results = Axe().run(page)
     if results.violations_count:
         wrong.append(results.generate_report())
-    wrong += [one for looks in (DRAWINGS, MARKS, HEADINGS) for one in page.evaluate(looks)]
+    wrong += [one for looks in (DRAWINGS, MARKS, NAMES, HEADINGS) for one in page.evaluate(looks)]
     wrong += check_tab_order(page)
     return [f"{address}: {one}" for one in wrong + heard]
 

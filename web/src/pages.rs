@@ -11,6 +11,7 @@
 //! * `change`: another window or other amounts for a reservation. `provision`: its user is let in to the equipment, or out.
 //! * `calendar`: the reservations of the list as a file for calendar programs.
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing. `ground`: what is around them.
+//!   `labels`: where the names on a map stand.
 //!   `otherwise`: what is taken besides. `steps`: how much is taken over time, and `stepped`: a timeline of that. `servers`: single
 //!   servers below a timeline.
 //! * `gantt`: a workflow's plan as a chart and as a table.
@@ -35,6 +36,7 @@ mod gantt;
 mod ground;
 mod health;
 mod inventory;
+mod labels;
 mod list;
 mod live;
 mod map;

@@ -15,11 +15,12 @@ use super::calls::PageCalls;
 use super::drawn::DrawnReservations;
 use super::frame::{Frame, respond};
 use super::inventory::{Inventory, InventoryRow};
+use super::labels::{Area, LINE_HEIGHT, LabelledPoint, place_labels};
 use super::visitor::{self, Visitor};
 use super::{PageState, words};
 
 /// The length of a path on the map, where nothing else pulls, and the space around the map, in pixels.
-const PATH_LENGTH: f64 = 170.0;
+const PATH_LENGTH: f64 = 210.0;
 const MARGIN: f64 = 70.0;
 /// Up to this many paths each one has its share on the map. On other maps only those that are taken have it.
 const LABELLED_PATHS_MAX: usize = 12;
@@ -238,8 +239,39 @@ fn drawing(inventory: &Inventory, uses: &[RowUse]) -> Markup {
     let height = (most(|at| at.1) - top) * PATH_LENGTH + 2.0 * MARGIN;
     let at = |point: usize| {
         let (x, y) = places[point];
-        ((x - left) * PATH_LENGTH + MARGIN, (y - top) * PATH_LENGTH + MARGIN - 10.0)
+        ((x - left) * PATH_LENGTH + MARGIN, (y - top) * PATH_LENGTH + MARGIN)
     };
+    let shared_by = |a: usize, b: usize| {
+        let (from, to) = (at(a), at(b));
+        (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1))
+    };
+    let site =
+        |name: &str| inventory.rows.iter().position(|row| row.ends.is_none() && row.name == name);
+    let is_labelled = |percent| percent > 0 || paths.len() <= LABELLED_PATHS_MAX;
+    let lines: Vec<_> = paths.iter().map(|(a, b)| [at(*a), at(*b)]).collect();
+    let rows = inventory.rows.iter().zip(uses);
+    let of_paths = rows.filter_map(|(row, one)| {
+        let (a, b) = ends(row)?;
+        let percent = share(row, one.taken);
+        let label = format!("{percent} %");
+        is_labelled(percent).then(|| Area::of_text(shared_by(a, b), label.chars().count()))
+    });
+    let of_paths: Vec<_> = of_paths.collect();
+    let labelled = points.iter().enumerate().map(|(index, name)| {
+        let characters = words::text(name).chars().count();
+        match site(name) {
+            // "100 %" is the longest share.
+            Some(_) => LabelledPoint {
+                at: at(index),
+                radius: 11.0,
+                characters: characters.max(5),
+                lines: 2,
+            },
+            None => LabelledPoint { at: at(index), radius: 6.0, characters, lines: 1 },
+        }
+    });
+    let labelled: Vec<_> = labelled.collect();
+    let labels = place_labels(&labelled, &lines, &of_paths, (width, height));
     let number = |value: f64| format!("{value:.1}");
     html! {
         div class="scroll" role="region" aria-label="Map, which may be wider than the page" tabindex="0" {
@@ -248,33 +280,33 @@ fn drawing(inventory: &Inventory, uses: &[RowUse]) -> Markup {
                 @for ((index, row), one) in inventory.rows.iter().enumerate().zip(uses) {
                     @if let Some((a, b)) = ends(row) {
                         @let (from, to) = (at(a), at(b));
-                        @let (x, y) = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+                        @let (x, y) = shared_by(a, b);
                         @let percent = share(row, one.taken);
                         a href={ "#row-" (index) } class=(look(percent)) {
                             title { (sentence(row, one)) }
                             line x1=(number(from.0)) y1=(number(from.1)) x2=(number(to.0)) y2=(number(to.1)) {}
-                            @if percent > 0 || paths.len() <= LABELLED_PATHS_MAX {
+                            @if is_labelled(percent) {
                                 text x=(number(x)) y=(number(y + 4.0)) class="share" { (percent) " %" }
                             }
                         }
                     }
                 }
-                @for (index, name) in points.iter().enumerate() {
+                @for ((index, name), label) in points.iter().enumerate().zip(&labels) {
                     @let (x, y) = at(index);
-                    @let site = inventory.rows.iter().position(|row| row.ends.is_none() && row.name == **name);
-                    @match site {
+                    @let side = label.side.class();
+                    @match site(name) {
                         Some(row) => {
                             @let percent = share(&inventory.rows[row], uses[row].taken);
                             a href={ "#row-" (row) } class=(look(percent)) {
                                 title { (sentence(&inventory.rows[row], &uses[row])) }
                                 circle cx=(number(x)) cy=(number(y)) r="11" {}
-                                text x=(number(x)) y=(number(y + 27.0)) class="name" { (words::text(name)) }
-                                text x=(number(x)) y=(number(y + 42.0)) class="share" { (percent) " %" }
+                                text x=(number(label.x)) y=(number(label.y)) class={ "name " (side) } { (words::text(name)) }
+                                text x=(number(label.x)) y=(number(label.y + LINE_HEIGHT)) class={ "share " (side) } { (percent) " %" }
                             }
                         }
                         None => {
                             circle class="exchange" cx=(number(x)) cy=(number(y)) r="6" {}
-                            text x=(number(x)) y=(number(y + 22.0)) class="name" { (words::text(name)) }
+                            text x=(number(label.x)) y=(number(label.y)) class={ "name " (side) } { (words::text(name)) }
                         }
                     }
                 }
