@@ -64,10 +64,12 @@ fn every_picture_is_on_a_page() {
     let mut pictures = 0;
     for entry in std::fs::read_dir(folder()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".svg") {
+        if name.ends_with(".svg") || name.ends_with(".png") {
             assert!(pages.contains(&format!("](pictures/{name})")), "{name} is on no page");
+            let bytes = std::fs::metadata(folder().join(&name)).unwrap().len();
+            assert!(bytes < 120_000, "{name} has {bytes} bytes");
             pictures += 1;
         }
     }
-    assert_eq!(pictures, 7);
+    assert_eq!(pictures, 9);
 }
