@@ -8,6 +8,7 @@
 //! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
 //! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
 //! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
+//! [`settings`] lists what a model can be set to,
 //! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [drawing](crate::kit::drawing) is
 //! written as SVG ([`crate::kit::svg`]) or PNG ([`png`], with the letters of [`crate::kit::font`]). [`programs`] starts solvers
 //! that are programs, and [`swf`] finds traces of jobs and shows one (`coalloc trace`).
@@ -29,6 +30,7 @@ pub mod png;
 pub mod programs;
 pub mod report;
 pub mod run;
+pub mod settings;
 pub mod source;
 pub mod stage;
 pub mod store;
@@ -55,6 +57,7 @@ enum Sim {
     List(catalog::ListArgs),
     Show(catalog::ShowArgs),
     New(catalog::NewArgs),
+    Settings(settings::SettingsArgs),
     Compare(compare::CompareArgs),
     Gantt(gantt::GanttArgs),
     Fault(fault::FaultArgs),
@@ -71,6 +74,7 @@ pub async fn run(args: &SimArgs) -> Result<Answer, Failure> {
         Sim::List(args) => catalog::list(args),
         Sim::Show(args) => catalog::show(args),
         Sim::New(args) => catalog::new(args),
+        Sim::Settings(args) => settings::run(args),
         Sim::Compare(args) => compare::run(args),
         Sim::Gantt(args) => gantt::run(args),
         Sim::Fault(args) => fault::run(args).await,

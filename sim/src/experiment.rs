@@ -12,6 +12,7 @@ pub mod file;
 pub mod judge;
 pub mod measures;
 pub mod results;
+pub mod settings;
 pub mod shipped;
 pub mod trace;
 

@@ -24,7 +24,7 @@ mod occupancy;
 mod online;
 mod profile;
 mod queue;
-mod settings;
+pub(crate) mod settings;
 pub mod swf;
 #[cfg(test)]
 mod tests;

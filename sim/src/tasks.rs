@@ -31,7 +31,7 @@ mod net;
 mod one_way;
 mod reserve;
 mod scheduler_node;
-mod settings;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 mod workload;

@@ -15,6 +15,7 @@ mod jobs;
 mod mistakes;
 mod programs;
 mod recorded;
+mod settings;
 #[path = "../tmpfs.rs"]
 mod tmpfs;
 

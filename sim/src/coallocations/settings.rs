@@ -1,13 +1,16 @@
 //! The settings of a co-allocation experiment. Every setting that is not given has the paper's value.
 
+pub(crate) mod table;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use coalloc_common::invalid::check_range;
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{InvalidField, Objective, Ranking, ResourceKind, Span, UserName, limits};
 use coalloc_plan::ip::{IpOptions, Program};
 use coalloc_plan::{Named, Solver};
 use serde::{Deserialize, Serialize};
+
+use crate::experiment::settings;
 
 /// Settings of one run. The federation is given separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -245,6 +248,8 @@ impl Default for Workload {
 /// The largest message delay and the largest planning time: a minute. The timeouts of coordinators are much
 /// shorter, so runs can show what happens beyond them.
 const DELAY_MAX_US: i64 = 60_000_000;
+/// The longest day and the longest reservation: 30 days.
+const DAY_MAX_MIN: i64 = 60 * 24 * 30;
 
 impl Settings {
     /// Checks every number.
@@ -252,31 +257,17 @@ impl Settings {
     /// # Errors
     /// The first field that is out of its range, by its path within the settings.
     pub fn check(&self) -> Result<(), InvalidField> {
+        settings::check(table::TABLE, self)?;
         self.planner()?;
-        check_range("solver_s", self.solver_s, 1..=24 * 3_600, "s")?;
         if let Some(compared) = &self.compared {
             compared.planner().map_err(|error| error.within("compared"))?;
-            check_range("compared.every", compared.every, 1..=1_000_000, "requests")?;
-            check_range("compared.frames", compared.frames, 1..=limits::FRAMES_MAX, "frames")?;
         }
         self.ranking()?;
-        check_range("route_edges", self.route_edges, 1..=limits::ROUTE_EDGES_MAX, "edges")?;
-        check_range("frames", self.frames, 1..=limits::FRAMES_MAX, "frames")?;
-        check_range("coordinators", self.coordinators, 1..=1_000, "")?;
-        check_range("delay_us", self.delay_us, 0..=DELAY_MAX_US, "us")?;
-        check_range("planning_us", self.planning_us, 0..=DELAY_MAX_US, "us")?;
-        for (user, percent) in &self.levels {
-            let users = &self.workload.users;
-            if !users.contains(user) {
-                let guess = did_you_mean(user, users.iter().map(String::as_str));
-                let allowed = format!("a user of workload.users: {}{guess}", users.join(", "));
-                return Err(InvalidField::new("levels", InvalidField::quoted(user), allowed));
-            }
-            check_range(&format!("levels.{user}"), *percent, 1..=100, "percent")?;
-        }
-        for (site, value) in &self.cpu_values {
-            let field = format!("cpu_values.{site}");
-            check_range(&field, *value, 0..=limits::UNIT_VALUE_MAX, "points")?;
+        let users = &self.workload.users;
+        if let Some(user) = self.levels.keys().find(|user| !users.contains(user)) {
+            let guess = did_you_mean(user, users.iter().map(String::as_str));
+            let allowed = format!("a user of workload.users: {}{guess}", users.join(", "));
+            return Err(InvalidField::new("levels", InvalidField::quoted(user), allowed));
         }
         if self.asked == RequestTarget::LowerFirst && self.in_turn {
             // A child coordinator also plans for its parents, and cannot let them wait for its own users.
@@ -337,24 +328,8 @@ impl ComparedPlannerSettings {
 
 impl Workload {
     fn check(&self) -> Result<(), InvalidField> {
-        let some = |field: &str, count: usize| {
-            check_range(field, count, 1..=limits::REQUEST_SITES_MAX, "of them").map(|_| ())
-        };
-        some("users", self.users.len())?;
-        some("cpus", self.cpus.len())?;
-        some("durations_min", self.durations_min.len())?;
         for (at, user) in self.users.iter().enumerate() {
             UserName::parse(&format!("users[{at}]"), user)?;
-        }
-        if !(self.interarrival_s > 0.001 && self.interarrival_s < 1e9) {
-            let allowed = "more than 0.001, less than 1e9 s";
-            return Err(InvalidField::new("interarrival_s", self.interarrival_s, allowed));
-        }
-        check_range("day_min", self.day_min, 1..=60 * 24 * 30, "min")?;
-        check_range("slack", self.slack, 0..=1_000, "durations")?;
-        check_range("rate_bps", self.rate_bps, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
-        for (at, cpus) in self.cpus.iter().enumerate() {
-            check_range(&format!("cpus[{at}]"), *cpus, 1..=limits::CPUS_MAX, "CPUs")?;
         }
         for (kind, amount) in &self.others {
             let field = format!("others.{}", kind.word());
@@ -362,7 +337,6 @@ impl Workload {
         }
         for (at, minutes) in self.durations_min.iter().enumerate() {
             let field = format!("durations_min[{at}]");
-            check_range(&field, *minutes, 1..=60 * 24 * 30, "min")?;
             let whole = (self.slack + 1).saturating_mul(*minutes);
             if self.earliest == EarliestStarts::InsideDay && whole > self.day_min {
                 let allowed = format!(

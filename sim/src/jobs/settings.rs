@@ -8,10 +8,11 @@ use coalloc_common::invalid::check_range;
 use coalloc_common::servers::Choice;
 use serde::{Deserialize, Serialize};
 
-use coalloc_common::limits::{
-    CPUS_MAX, TRACE_ATTEMPTS_MAX, TRACE_HORIZON_DAYS_MAX, TRACE_JOBS_MAX, TRACE_SECONDS_MAX,
-    TRACE_STEP_MAX_S,
-};
+use coalloc_common::limits::TRACE_ATTEMPTS_MAX;
+
+pub(crate) mod table;
+
+use crate::experiment::settings;
 
 /// Settings of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub struct JobsSettings {
 }
 
 /// Which jobs of a trace take part, and on how many servers; see the fields of [`JobsSettings`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Selection {
     /// Number of servers.
     pub servers: Option<u64>,
@@ -162,13 +163,9 @@ impl JobsSettings {
     /// # Errors
     /// The first setting that is not acceptable.
     pub fn check(&self) -> Result<(), InvalidField> {
-        self.selection().check()?;
-        check_range("step_s", self.step_s, 0..=TRACE_STEP_MAX_S, "s")?;
-        check_range("horizon_days", self.horizon_days, 1..=TRACE_HORIZON_DAYS_MAX, "days")?;
-        check_range("slot_s", self.slot_s, 1..=TRACE_STEP_MAX_S, "s")?;
+        settings::check(table::TABLE, self)?;
+        // The number of attempts that is not given follows from the horizon.
         check_range("attempts", self.attempts(), 1..=TRACE_ATTEMPTS_MAX, "")?;
-        check_range("reserved_share", self.reserved_share, 0.0..=1.0, "")?;
-        check_range("reserved_ahead_s", self.reserved_ahead_s, 0..=TRACE_SECONDS_MAX, "s")?;
         Ok(())
     }
 
@@ -204,18 +201,6 @@ impl Selection {
     /// # Errors
     /// The first setting that is not acceptable.
     pub fn check(&self) -> Result<(), InvalidField> {
-        if let Some(servers) = self.servers {
-            check_range("servers", servers, 1..=CPUS_MAX, "")?;
-        }
-        if let Some(least) = self.least_cpu_s {
-            check_range("least_cpu_s", least, 0..=TRACE_SECONDS_MAX, "s")?;
-        }
-        if let Some(multiple) = self.round_run_to_s {
-            check_range("round_run_to_s", multiple, 1..=TRACE_STEP_MAX_S, "s")?;
-        }
-        if let Some(jobs) = self.jobs {
-            check_range("jobs", jobs, 1..=TRACE_JOBS_MAX, "")?;
-        }
-        Ok(())
+        settings::check(table::TABLE, self)
     }
 }

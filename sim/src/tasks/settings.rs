@@ -3,10 +3,14 @@
 //! Times have their unit in the name. Settings that are not given are as in Christodoulopoulos 2008:
 //! distributed schedulers, one-way reservation, updates at every change.
 
+pub(crate) mod table;
+
+use coalloc_common::InvalidField;
 use coalloc_common::invalid::check_range;
-use coalloc_common::{InvalidField, limits};
 use coalloc_plan::{Named, TaskPlannerName};
 use serde::{Deserialize, Serialize};
+
+use crate::experiment::settings;
 
 /// Settings of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,7 +46,7 @@ pub enum TopologySettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TorusSettings {
-    /// Nodes in a row and in a column, 3 to 30.
+    /// Nodes in a row and in a column.
     pub side: u32,
     /// Distance of neighbours, in km.
     pub km: u32,
@@ -197,9 +201,9 @@ pub enum OnConflict {
 pub struct UpdateSettings {
     /// When resource managers send updates.
     pub strategy: UpdateStrategy,
-    /// For `periodic` and `threshold`: the period in milliseconds, 1 or more.
+    /// For `periodic` and `threshold`: the period in milliseconds.
     pub period_ms: i64,
-    /// For `threshold`: the percentage of change, 1 to 100.
+    /// For `threshold`: the percentage of change.
     pub percent: u32,
     /// Extra delay of updates beyond the time that light takes, in milliseconds.
     pub delay_ms: i64,
@@ -272,13 +276,9 @@ const COORDINATED_TASKS_MAX: u64 = 400_000;
 const HOUR_MS: i64 = 3_600_000;
 const HOUR_US: i64 = 1_000 * HOUR_MS;
 
-fn check_number(field: &str, value: f64, max: f64) -> Result<(), InvalidField> {
-    // NaN fails this comparison, too.
-    if value > 0.0 && value <= max {
-        return Ok(());
-    }
-    Err(InvalidField::new(field, value, format!("a number above 0 and up to {max}")))
-}
+/// The smallest and the largest side of a torus. With two nodes in a row, two links would join the same nodes.
+const SIDE_MIN: u64 = 3;
+const SIDE_MAX: u64 = 30;
 
 impl TasksSettings {
     /// Checks each number by itself. What depends on the network is checked when the world is made.
@@ -286,55 +286,25 @@ impl TasksSettings {
     /// # Errors
     /// [`InvalidField`] with the path of the field within the settings.
     pub fn check(&self) -> Result<TaskPlannerName, InvalidField> {
+        settings::check(table::TABLE, self)?;
         let planner = self.planning.check()?;
         let is_coordinated = self.reservation.protocol != Protocol::OneWay;
-        let most = if is_coordinated { COORDINATED_TASKS_MAX } else { TASKS_MAX };
-        check_range("workload.tasks", self.workload.tasks, 1..=most, "tasks")?;
+        if is_coordinated {
+            let most = COORDINATED_TASKS_MAX;
+            check_range("workload.tasks", self.workload.tasks, 1..=most, "tasks")?;
+        }
         if !self.planning.sizes_known && is_coordinated {
             let allowed = "true, unless reservation.protocol is one-way: a coordinator must know \
                            how long everything is taken before it asks anybody";
             return Err(InvalidField::new("planning.sizes_known", false, allowed));
         }
-        self.workload.check()?;
-        let TopologySettings::Torus(torus) = &self.topology else { return self.rest(planner) };
-        check_range("topology.torus.side", torus.side, 3..=30, "nodes")?;
-        check_range("topology.torus.km", torus.km, 1..=20_000, "km")?;
-        let (field, most) = ("topology.torus.capacity_bps", limits::BANDWIDTH_MAX_BPS);
-        check_range(field, torus.capacity_bps, 1..=most, "bit/s")?;
-        self.rest(planner)
-    }
-
-    fn rest(&self, planner: TaskPlannerName) -> Result<TaskPlannerName, InvalidField> {
-        let ClusterSettings { random, at, cpus, mips } = &self.clusters;
-        if random.is_some() && at.is_some() {
+        let WorkloadSettings { warm_up, tasks, .. } = self.workload;
+        check_range("workload.warm_up", warm_up, 0..=tasks - 1, "tasks")?;
+        if self.clusters.random.is_some() && self.clusters.at.is_some() {
             let allowed = "either this or clusters.random";
             return Err(InvalidField::new("clusters.at", "a list", allowed));
         }
-        check_range("clusters.cpus", *cpus, 1..=limits::CPUS_MAX, "CPUs")?;
-        check_range("clusters.mips", *mips, 1..=limits::MIPS_MAX, "MIPS")?;
-        let own = &self.reservation;
-        check_range("reservation.processing_us", own.processing_us, 0..=HOUR_US, "us")?;
-        check_range("reservation.tries", own.tries, 1..=10_000, "tries")?;
-        check_range("reservation.retry_after_ms", own.retry_after_ms, 0..=HOUR_MS, "ms")?;
-        let updates = &self.updates;
-        check_range("updates.period_ms", updates.period_ms, 1..=HOUR_MS, "ms")?;
-        check_range("updates.percent", updates.percent, 1..=100, "percent")?;
-        check_range("updates.delay_ms", updates.delay_ms, 0..=HOUR_MS, "ms")?;
         Ok(planner)
-    }
-}
-
-impl WorkloadSettings {
-    fn check(&self) -> Result<(), InvalidField> {
-        check_number("workload.lambda", self.lambda, 1e6)?;
-        check_range("workload.warm_up", self.warm_up, 0..=self.tasks - 1, "tasks")?;
-        check_number("workload.mean_bytes", self.mean_bytes, 1e13)?;
-        check_number("workload.mean_mi", self.mean_mi, 1e13)?;
-        check_range("workload.cpus", self.cpus, 1..=limits::CPUS_MAX, "CPUs")?;
-        if let Some(rate) = self.rate_bps {
-            check_range("workload.rate_bps", rate, 1..=limits::BANDWIDTH_MAX_BPS, "bit/s")?;
-        }
-        self.deadline_factor.map_or(Ok(()), |by| check_number("workload.deadline_factor", by, 1e6))
     }
 }
 
@@ -349,13 +319,6 @@ impl PlanningSettings {
             let allowed = "true, unless the planner begins at once (\"samcra\", \"samcra-hbh\")";
             return Err(InvalidField::new("planning.sizes_known", false, allowed));
         }
-        check_range("planning.takes_us", self.takes_us, 0..=HOUR_US, "us")?;
-        check_range("planning.paths", self.paths, 1..=limits::SEARCH_PATHS_MAX as u64, "paths")?;
-        check_range("planning.link_slot_us", self.link_slot_us, 1..=HOUR_US, "us")?;
-        check_range("planning.cluster_slot_us", self.cluster_slot_us, 1..=HOUR_US, "us")?;
-        let most = limits::VECTOR_SLOTS_MAX;
-        check_range("planning.link_slots", self.link_slots, 1..=most, "slots")?;
-        check_range("planning.cluster_slots", self.cluster_slots, 1..=most, "slots")?;
         Ok(planner)
     }
 }

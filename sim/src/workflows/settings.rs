@@ -6,10 +6,14 @@
 //! time of 0.5 slots is a load of 1: 10 activities of 8 CPUs and 4,480 million instructions take as long as
 //! half a slot of 7 machines of 128 CPUs at 800 million instructions a slot.
 
+pub(crate) mod table;
+
 use coalloc_common::invalid::check_range;
 use coalloc_common::{InvalidField, limits};
 use coalloc_plan::{Named, WorkflowPlannerName};
 use serde::{Deserialize, Serialize};
+
+use crate::experiment::settings;
 
 /// Most machines of a federation; they are joined by a full mesh.
 pub const MACHINES_MAX: u32 = 64;
@@ -184,21 +188,12 @@ impl Default for WorkloadSettings {
 }
 
 impl UniformRange {
-    /// Checks both ends, and that they are not reversed.
+    /// Checks both ends where what is allowed depends on another setting, and that they are not reversed.
     fn check(self, field: &str, allowed: (u64, u64), unit: &str) -> Result<(), InvalidField> {
         let (low, high) = allowed;
         check_range(&format!("{field}.least"), self.least, low..=high, unit)?;
         check_range(&format!("{field}.most"), self.most, self.least..=high, unit).map(|_| ())
     }
-}
-
-/// Checks a mean of a time; NaN is refused, too.
-fn check_mean(field: &str, mean: f64, most: f64, zero: bool) -> Result<(), InvalidField> {
-    if (mean > 0.0 || zero && mean == 0.0) && mean <= most {
-        return Ok(());
-    }
-    let least = if zero { "0" } else { "above 0" };
-    Err(InvalidField::new(field, mean, format!("a number from {least} to {most} slots")))
 }
 
 impl WorkflowsSettings {
@@ -207,14 +202,11 @@ impl WorkflowsSettings {
     /// # Errors
     /// The first field that is out of its range, by its path within the settings.
     pub fn check(&self) -> Result<WorkflowPlannerName, InvalidField> {
+        settings::check(table::TABLE, self)?;
         let planner = WorkflowPlannerName::named(&self.planner).ok_or_else(|| {
             let value = InvalidField::quoted(&self.planner);
             InvalidField::new("planner", value, WorkflowPlannerName::instead_of(&self.planner))
         })?;
-        check_range("discrepancies", self.discrepancies, 0..=limits::DISCREPANCIES_MAX, "")?;
-        check_range("route_edges", self.route_edges, 1..=limits::ROUTE_EDGES_MAX, "edges")?;
-        check_range("placements", self.placements, 1..=PLACEMENTS_MAX, "placements")?;
-        self.federation.check().map_err(|error| error.within("federation"))?;
         self.workload.check(&self.federation).map_err(|error| error.within("workload"))?;
         Ok(planner)
     }
@@ -227,45 +219,16 @@ impl MachineSettings {
         let UniformRange { least, most } = self.speeds;
         least + (most - least) / 2
     }
-
-    fn check(&self) -> Result<(), InvalidField> {
-        check_range("machines", self.machines, 1..=MACHINES_MAX, "machines")?;
-        check_range("cpus", self.cpus, 1..=limits::CPUS_MAX, "CPUs")?;
-        self.speeds.check("speeds", (1, limits::MIPS_MAX), "million instructions a slot")?;
-        let most = limits::BANDWIDTH_MAX_BPS;
-        check_range("link_bps", self.link_bps, 1..=most, "bit/s").map(|_| ())
-    }
 }
 
 impl WorkloadSettings {
     fn check(&self, federation: &MachineSettings) -> Result<(), InvalidField> {
-        check_range("workflows", self.workflows, 1..=WORKFLOWS_MAX, "workflows")?;
         check_range("warm_up", self.warm_up, 0..=self.workflows - 1, "workflows")?;
-        let (interarrival, ahead) = (self.interarrival_slots, self.book_ahead_slots);
-        check_mean("interarrival_slots", interarrival, INTERARRIVAL_MAX_SLOTS, false)?;
-        check_mean("book_ahead_slots", ahead, BOOK_AHEAD_MAX_SLOTS, true)?;
-        let activities = limits::WORKFLOW_ACTIVITIES_MAX as u64;
-        self.activities.check("activities", (1, activities), "activities")?;
         self.cpus.check("cpus", (1, federation.cpus), "CPUs, as many as a machine has")?;
-        self.load_mi.check("load_mi", (1, limits::TASK_WORK_MAX_MI), "million instructions")?;
         let dependencies = limits::WORKFLOW_DEPENDENCIES_MAX as u64;
         let percent = dependencies * 100 / self.activities.most;
         self.dependencies_percent.check("dependencies_percent", (0, percent), "percent")?;
-        self.synchronous_percent.check("synchronous_percent", (0, 100), "percent")?;
-        let members = limits::SYNC_MEMBERS_MAX as u64;
-        self.members.check("members", (2, members), "members")?;
-        let channels = 100 * limits::SYNC_CHANNELS_MAX as u64;
-        self.channels_percent.check("channels_percent", (0, channels), "percent")?;
-        self.shape_percent.check("shape_percent", (1, SHAPE_MAX_PERCENT), "percent")?;
-        self.data_bytes.check("data_bytes", (0, limits::TASK_BYTES_MAX), "bytes")?;
         self.channel_bps.check("channel_bps", (1, federation.link_bps), "bit/s")?;
-        let deadlines = 1..=DEADLINE_MAX_PERCENT;
-        check_range("deadline_percent", self.deadline_percent, deadlines, "percent")?;
-        if let Some(recorded) = &self.recorded {
-            let percent = recorded.synchronous_level_percent;
-            let field = "recorded.synchronous_level_percent";
-            check_range(field, percent, 0..=100, "percent")?;
-        }
         self.check_length(federation)
     }
 

@@ -1,13 +1,15 @@
 //! Settings of experiments: the types that read them, with their comments, values and what is the case without them.
 //!
-//! The types are read as source text, because neither comments nor names of types are in a program.
+//! The types are read as source text, because neither comments nor names of types are in a program. What is the case without a
+//! setting of a model, and its range, are those that `coalloc sim settings` prints.
 
 use std::collections::BTreeMap;
 
 use coalloc_cli::experiments::clock::TIMES;
 use coalloc_cli::experiments::models::metrics;
+use coalloc_cli::experiments::settings::described;
 use coalloc_sim::experiment::file::{Experiment, Model};
-use coalloc_sim::{coallocations, jobs, tasks, workflows};
+use coalloc_sim::experiment::settings::{DescribedSetting, ModelSettings, Unset};
 use serde_json::{Value, json};
 use syn::{Attribute, Expr, Fields, GenericArgument, Item, ItemEnum, ItemStruct, Lit, Meta, Type};
 
@@ -19,6 +21,8 @@ use crate::root;
 struct SourceTypes {
     structs: BTreeMap<String, ItemStruct>,
     enums: BTreeMap<String, ItemEnum>,
+    /// What a model says of its settings, by their paths. A file says nothing of its own fields.
+    described: Option<BTreeMap<&'static str, DescribedSetting>>,
 }
 
 impl SourceTypes {
@@ -52,22 +56,29 @@ impl SourceTypes {
             let words = serde_words(&field.attrs);
             let kind = FieldType::of(&field.ty);
             let may_be_left_out = has_default || words.contains("default") || kind.optional;
-            let value = unset.and_then(|whole| whole.get(&field_name));
+            let own = self.described.as_ref().and_then(|all| all.get(place.as_str()));
+            let value = match own.map(|own| &own.unset) {
+                Some(Unset::Default(value)) => Some(value),
+                Some(_) => None,
+                None => unset.and_then(|whole| whole.get(&field_name)),
+            };
             let default = value.filter(|_| may_be_left_out);
             let inner = self.structs.contains_key(&kind.name);
-            let shown = match default {
-                Some(Value::Object(_)) if inner => String::new(),
-                Some(Value::Null) => "not given".to_owned(),
-                Some(value) => format!("`{value}`"),
-                None if may_be_left_out => "may be left out".to_owned(),
-                None => "required".to_owned(),
+            let shown = match (own.map(|own| &own.unset), default) {
+                (Some(Unset::Fields), _) | (_, Some(Value::Object(_))) if inner => String::new(),
+                (Some(Unset::NotGiven), _) | (_, Some(Value::Null)) => "not given".to_owned(),
+                (_, Some(value)) => format!("`{value}`"),
+                (Some(Unset::Required), _) => "required".to_owned(),
+                (_, None) if may_be_left_out => "may be left out".to_owned(),
+                (_, None) => "required".to_owned(),
             };
             let mut meaning = plain(&comment(&field.attrs));
             meaning += &self.choices(&kind.name);
-            rows.push_str(&format!(
-                "| `{place}` | {} | {shown} | {meaning} |\n",
-                kind.in_words(self)
-            ));
+            rows.push_str(&format!("| `{place}` | {} | {shown} |", kind.in_words(self)));
+            if self.described.is_some() {
+                rows.push_str(&format!(" {} |", own.map(allowed).unwrap_or_default()));
+            }
+            rows.push_str(&format!(" {meaning} |\n"));
             if inner {
                 let place = if kind.repeated { format!("{place}[]") } else { place };
                 self.rows(&kind.name, &place, value, rows);
@@ -106,6 +117,11 @@ impl SourceTypes {
             }
         }
     }
+}
+
+/// What a setting may be, with its unit. Words are listed with their meanings.
+fn allowed(own: &DescribedSetting) -> String {
+    plain(format!("{} {}", own.range, own.unit).trim_end())
 }
 
 fn place_of(path: &str, field: &str) -> String {
@@ -235,32 +251,22 @@ fn kebab(name: &str) -> String {
     out
 }
 
-/// A model: its name, the source and the type of its settings, what they are when nothing is given that need not be, and the
-/// model that has its metrics.
+/// A model: the source and the type of its settings.
 struct ModelText {
     name: &'static str,
     about: &'static str,
     source: &'static str,
     settings: &'static str,
-    unset: Value,
     model: Model,
 }
 
 fn models() -> [ModelText; 4] {
-    let tasks_least = json!({
-        "topology": "federation", "clusters": {}, "planning": {"planner": "mc-t"},
-        "workload": {"lambda": 1.0, "tasks": 1, "mean_bytes": 1.0, "mean_mi": 1.0},
-    });
-    let tasks_least: tasks::TasksSettings = serde_json::from_value(tasks_least).unwrap();
-    let jobs_least = json!({"trace": "log.swf", "planner": "online"});
-    let jobs_least: jobs::JobsSettings = serde_json::from_value(jobs_least).unwrap();
     [
         ModelText {
             name: "coallocations",
-            about: "Co-allocations, planned on frames and reserved in two phases (Takefusa 2010). Besides the settings below, `federation: {file: path}` is required: the federation file, relative to the experiment.",
+            about: "Co-allocations, planned on frames and reserved in two phases (Takefusa 2010).",
             source: "coallocations/settings.rs",
             settings: "Settings",
-            unset: serde_json::to_value(coallocations::Settings::default()).unwrap(),
             model: Model::Coallocations,
         },
         ModelText {
@@ -268,7 +274,6 @@ fn models() -> [ModelText; 4] {
             about: "Tasks whose data travel to a cluster (Christodoulopoulos 2008, Stevens 2009).",
             source: "tasks/settings.rs",
             settings: "TasksSettings",
-            unset: serde_json::to_value(tasks_least).unwrap(),
             model: Model::Tasks,
         },
         ModelText {
@@ -276,7 +281,6 @@ fn models() -> [ModelText; 4] {
             about: "Jobs of a log on the servers of one machine (Castillo 2009).",
             source: "jobs/settings.rs",
             settings: "JobsSettings",
-            unset: serde_json::to_value(jobs_least).unwrap(),
             model: Model::Jobs,
         },
         ModelText {
@@ -284,7 +288,6 @@ fn models() -> [ModelText; 4] {
             about: "Random or recorded workflows, planned and reserved whole (Decker 2007).",
             source: "workflows/settings.rs",
             settings: "WorkflowsSettings",
-            unset: serde_json::to_value(workflows::WorkflowsSettings::default()).unwrap(),
             model: Model::Workflows,
         },
     ]
@@ -294,7 +297,7 @@ pub(super) fn page() -> String {
     let mut text = String::from(
         "# Settings of experiments\n\nAn experiment is a YAML file; [Experiments](../guide/experiments.md) says how to run one, and `coalloc sim new` \
          writes one to begin with. First the file, then the settings and the metrics of each model. `a.b` is the field `b` in `a`; \
-         `a[]` is each entry of a list. `unset` is what holds where the file says nothing.\n\n## The file\n\n",
+         `a[]` is each entry of a list. `unset` is what holds where the file says nothing. `coalloc sim settings` prints defaults, units and ranges.\n\n## The file\n\n",
     );
     let head = "| field | value | unset | meaning |\n|---|---|---|---|\n";
     let file = SourceTypes::read(&["experiment/file.rs", "experiment/file/shape.rs"]);
@@ -304,12 +307,18 @@ pub(super) fn page() -> String {
     let least: Experiment = serde_json::from_value(least).unwrap();
     text += head;
     file.rows("Experiment", "", Some(&serde_json::to_value(least).unwrap()), &mut text);
+    let head = "| field | value | unset | allowed | meaning |\n|---|---|---|---|---|\n";
     for model in models() {
-        let types = SourceTypes::read(&[model.source]);
+        let mut types = SourceTypes::read(&[model.source]);
+        let own = described(&ModelSettings::of(model.model)).into_iter();
+        types.described = Some(own.map(|one| (one.path, one)).collect());
         let (name, about) = (model.name, model.about);
         text +=
             &format!("\n## The model `{name}`\n\n{about}\n\n### Settings of `{name}`\n\n{head}");
-        types.rows(model.settings, "", Some(&model.unset), &mut text);
+        if model.model == Model::Coallocations {
+            text += "| `federation` | fields | required | `{file: path}` | The federation file, relative to the experiment. |\n";
+        }
+        types.rows(model.settings, "", None, &mut text);
         text += &format!("\n### Metrics of `{name}`\n\n| metric | meaning |\n|---|---|\n");
         for (metric, meaning) in metrics(model.model) {
             text += &format!("| `{metric}` | {} |\n", plain(meaning));
