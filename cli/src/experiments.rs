@@ -4,7 +4,7 @@
 //! experiments.
 //!
 //! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]).
-//! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]) to all cores
+//! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]), or a [`part`] of them, to all cores
 //! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
 //! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
 //! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
@@ -25,6 +25,7 @@ pub mod head;
 pub mod markdown;
 pub mod metrics;
 pub mod models;
+pub mod part;
 pub mod plot;
 pub mod png;
 pub mod programs;

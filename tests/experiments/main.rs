@@ -13,6 +13,7 @@ mod folder;
 mod golden;
 mod jobs;
 mod mistakes;
+mod parts;
 mod programs;
 mod recorded;
 mod settings;

@@ -24,9 +24,9 @@ pub struct RunDescription {
     pub small: bool,
     /// The seeds.
     pub seeds: Range<u64>,
-    /// The number of seeds that was asked for, if it differs from the experiment's.
-    pub asked: Option<u64>,
-    /// The programs that this machine does not have, with the points left out, as lines.
+    /// The options that chose a part of the experiment, each after a blank.
+    pub options: String,
+    /// What was left out, as lines: other points and seeds, and what this machine does not have.
     pub left_out: Vec<String>,
 }
 
@@ -55,12 +55,12 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
     }
     let small = if how.small { " --small" } else { "" };
     let count = how.seeds.end - how.seeds.start;
-    let seeds = how.asked.map(|asked| format!(" --seeds {asked}")).unwrap_or_default();
     let _ = writeln!(
         text,
-        "Made by `coalloc sim run {} --out DIR{small}{seeds}`: {}, {} each ({} to {}), {}. \
+        "Made by `coalloc sim run {} --out DIR{small}{}`: {}, {} each ({} to {}), {}. \
          After ± stands half the width of the 95 % confidence interval of the mean (Student's t over the seeds).\n",
         how.named,
+        how.options,
         text::count(results.points.len(), "point"),
         text::count(usize::try_from(count).unwrap_or(usize::MAX), "seed"),
         how.seeds.start,

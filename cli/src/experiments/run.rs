@@ -11,6 +11,7 @@ use coalloc_sim::experiment::judge::Tally;
 use coalloc_sim::experiment::shipped::SHIPPED;
 use coalloc_sim::experiment::{Experiment, Results};
 
+use super::part::PartArgs;
 use super::programs::InstalledSolvers;
 use super::suite::{RunnableExperiment, RunningExperiment, deal};
 use super::{markdown, plot, png, stage, tables, traces};
@@ -30,7 +31,8 @@ use crate::kit::{svg, whole};
     coalloc sim run takefusa-fig7 --out fig7          one that comes with the program\n  \
     coalloc sim run --all --out all                   all that come with the program\n  \
     coalloc sim run my.yaml --out my --small          fewer points and seeds, for a first look\n  \
-    coalloc sim run my.yaml --out my --trace my.jsonl  and the events of its first run\n\n\
+    coalloc sim run my.yaml --out my --trace my.jsonl  and the events of its first run\n  \
+    coalloc sim run my.yaml --out my --point load=50 --first-seed 101   some points, new seeds\n\n\
     A shape that the paper states and that does not hold is told, and is no error: see --check.")]
 pub struct RunArgs {
     /// Experiment files, or names of experiments that come with the program
@@ -45,9 +47,8 @@ pub struct RunArgs {
     /// Only the points and seeds that the experiment names for a quick look
     #[arg(long)]
     small: bool,
-    /// Seeds per point [default: the experiment's setting]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    seeds: Option<u64>,
+    #[command(flatten)]
+    part: PartArgs,
     /// A folder with traces of jobs, after the folder of the experiment [default: $COALLOC_TRACES]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
@@ -155,8 +156,8 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
 /// How the experiment's runs were made.
 fn how(args: &RunArgs, ready: &RunnableExperiment) -> markdown::RunDescription {
     let (seeds, left_out) = (ready.seeds.clone(), ready.left_out.clone());
-    let named = ready.source.named.clone();
-    markdown::RunDescription { named, small: args.small, seeds, asked: args.seeds, left_out }
+    let (named, options) = (ready.source.named.clone(), args.part.words());
+    markdown::RunDescription { named, small: args.small, seeds, options, left_out }
 }
 
 /// Checks every experiment that was asked for, and the folder that it may write to. With `--all`, experiments
@@ -171,7 +172,7 @@ fn checked(
     let (mut all, mut skipped): (Vec<RunnableExperiment>, _) = (Vec::new(), String::new());
     let traces = args.traces.as_deref();
     for name in &names {
-        let loaded = RunnableExperiment::load(name, args.small, args.seeds, traces, args.all);
+        let loaded = RunnableExperiment::load(name, args.small, &args.part, traces, args.all);
         let ready = match loaded {
             Err(failure) if args.all && failure.exit == Exit::NotFound => {
                 skipped += &format!("{name}: {failure}; left out\n");
@@ -268,7 +269,7 @@ mod tests {
             all: true,
             out: traces.join("out"),
             small: false,
-            seeds: Some(1),
+            part: PartArgs { seeds: Some(1), ..PartArgs::default() },
             traces: Some(traces.to_owned()),
             jobs: None,
             png: false,

@@ -20,6 +20,7 @@ use coalloc_sim::experiment::{Experiment, Results, SilentTrace, Trace};
 use super::clock::{Clock, is_timed};
 use super::head::Head;
 use super::models::PreparedModel;
+use super::part::PartArgs;
 use super::programs::InstalledSolvers;
 use super::source::{PreparedPoints, Source, load};
 use super::store::{RUNS, Run, Store, fill, look};
@@ -45,7 +46,7 @@ pub struct RunnableExperiment {
 }
 
 impl RunnableExperiment {
-    /// Reads and checks an experiment; `seeds` replaces its number of seeds, and `traces` is a folder of
+    /// Reads and checks an experiment, and takes the `part` of it that is to run; `traces` is a folder of
     /// traces of jobs. Points whose trace is missing are left out, if `leaves_out` says so.
     ///
     /// # Errors
@@ -54,17 +55,16 @@ impl RunnableExperiment {
     pub fn load(
         name: &str,
         small: bool,
-        seeds: Option<u64>,
+        part: &PartArgs,
         traces: Option<&Path>,
         leaves_out: bool,
     ) -> Result<Self, Failure> {
         let mut source = load(name)?;
-        if let Some(seeds) = seeds {
-            (source.experiment.seeds.count, source.experiment.seeds.small) = (seeds, seeds);
-            source.check()?;
-        }
+        let mut left_out = part.set_seeds(&mut source.experiment);
+        source.check()?;
         metrics::check(&source)?;
-        let PreparedPoints { points, missing } = source.prepare(small, traces)?;
+        let picked = part.points(&source.experiment, small)?;
+        let PreparedPoints { mut points, missing } = source.prepare(small, traces)?;
         if let Some(problem) = missing.keys().next()
             && (!leaves_out || points.is_empty())
         {
@@ -81,12 +81,17 @@ impl RunnableExperiment {
             metrics::check_named(&source, &points)?;
         }
         let all = points.len() + missing.values().sum::<usize>();
-        let left_out =
-            missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points"));
-        let left_out = left_out.chain(source.removed_values()).collect();
+        left_out.extend(
+            missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points")),
+        );
+        left_out.extend(source.removed_values());
         let own = &source.experiment;
+        // What determines the runs is the same for every part.
         let head = Head::of(&own.name, own.model, small, &source.essence(small, &points));
         let seeds = own.seeds(small);
+        points.retain(|(point, _)| picked.has(point));
+        let here = points.len();
+        left_out.extend(part.points_line(here, all).filter(|_| !part.point.is_empty()));
         Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
     }
 

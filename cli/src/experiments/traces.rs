@@ -15,6 +15,7 @@ use coalloc_sim::experiment::file::Point;
 use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
 use super::models::PreparedModel;
+use super::part::axis_value;
 use crate::kit::exit::Failure;
 use crate::kit::whole;
 
@@ -47,27 +48,17 @@ pub fn point_at(
 ) -> Result<usize, Failure> {
     let mut wanted: Vec<(&str, &str)> = Vec::new();
     for pair in at {
-        let bad = |problem: &str, known: &[&str]| {
-            let allowed = known.join(", ");
-            Failure::bad_input(format!("--at {pair}: {problem}; allowed: {allowed}"))
-        };
-        let axes: Vec<&str> = experiment.sweep.iter().map(|axis| axis.name.as_str()).collect();
-        let Some((axis, value)) = pair.split_once('=') else {
-            return Err(bad("is not AXIS=VALUE", &axes));
-        };
-        if !axes.contains(&axis) {
-            return Err(bad(&format!("{axis} is not an axis of {}", experiment.name), &axes));
-        }
-        let labels = ready.iter().flat_map(|(point, _)| &point.labels);
-        let mut known: Vec<&str> = Vec::new();
-        for (_, label) in labels.filter(|(own, _)| own == axis) {
-            if !known.contains(&label.as_str()) {
-                known.push(label);
+        let labels = |axis: &str| {
+            let labels = ready.iter().flat_map(|(point, _)| &point.labels);
+            let mut known: Vec<String> = Vec::new();
+            for (_, label) in labels.filter(|(own, _)| own == axis) {
+                if !known.contains(label) {
+                    known.push(label.clone());
+                }
             }
-        }
-        if !known.contains(&value) {
-            return Err(bad(&format!("{value} is not a value of that axis in this run"), &known));
-        }
+            known
+        };
+        let (axis, value) = axis_value("--at", pair, experiment, labels)?;
         wanted.push((axis, value));
     }
     let stands = |point: &Point| {
