@@ -7,7 +7,8 @@
 //! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]), or a [`part`] of them, to all cores
 //! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
 //! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
-//! laid out by [`chart`]) and a report ([`markdown`]). [`catalog`] lists, shows and creates experiments,
+//! laid out by [`chart`]) and a report ([`markdown`]). With several machines, each runs a [`shard`], and [`merge`] puts
+//! their folders together. [`catalog`] lists, shows and creates experiments,
 //! [`settings`] lists what a model can be set to,
 //! [`compare`] compares two folders, [`gantt`] draws the trace of one run ([`traces`]). A [drawing](crate::kit::drawing) is
 //! written as SVG ([`crate::kit::svg`]) or PNG ([`png`], with the letters of [`crate::kit::font`]). [`programs`] starts solvers
@@ -23,6 +24,7 @@ pub mod fault;
 pub mod gantt;
 pub mod head;
 pub mod markdown;
+pub mod merge;
 pub mod metrics;
 pub mod models;
 pub mod part;
@@ -32,6 +34,7 @@ pub mod programs;
 pub mod report;
 pub mod run;
 pub mod settings;
+pub mod shard;
 pub mod source;
 pub mod stage;
 pub mod store;
@@ -55,6 +58,7 @@ pub struct SimArgs {
 #[derive(Debug, Subcommand)]
 enum Sim {
     Run(run::RunArgs),
+    Merge(merge::MergeArgs),
     List(catalog::ListArgs),
     Show(catalog::ShowArgs),
     New(catalog::NewArgs),
@@ -72,6 +76,7 @@ enum Sim {
 pub async fn run(args: &SimArgs) -> Result<Answer, Failure> {
     match &args.what {
         Sim::Run(args) => run::run(args).await,
+        Sim::Merge(args) => merge::run(args),
         Sim::List(args) => catalog::list(args),
         Sim::Show(args) => catalog::show(args),
         Sim::New(args) => catalog::new(args),

@@ -17,6 +17,7 @@ mod parts;
 mod programs;
 mod recorded;
 mod settings;
+mod shards;
 #[path = "../tmpfs.rs"]
 mod tmpfs;
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::shard::ShardedRun;
 use crate::kit::exit::Failure;
 
 /// The first line of `results.jsonl`.
@@ -26,6 +27,9 @@ pub struct Head {
     /// The program that made the runs; `None` in folders of programs that did not record it.
     #[serde(default)]
     pub program: Option<Program>,
+    /// The shard that the folder is for, and of what run; `None` if it may have every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharded: Option<ShardedRun>,
 }
 
 /// The part of a program that determines runs.
@@ -55,7 +59,7 @@ impl Head {
             let _ = write!(digest, "{byte:02x}");
         }
         let program = Some(Program::this(model));
-        Self { experiment: experiment.to_owned(), small, digest, program }
+        Self { experiment: experiment.to_owned(), small, digest, program, sharded: None }
     }
 
     /// The head as a line of the file.
@@ -122,7 +126,38 @@ impl Head {
             );
             return named("program", &problem);
         }
+        if self.sharded != wanted.sharded {
+            let (own, other) = (self.share(), wanted.share());
+            let problem =
+                format!("the folder is for {own}, and this is {other}; choose another --out");
+            return named("sharded", &problem);
+        }
         Ok(())
+    }
+
+    /// Refuses runs that another program has made, in a folder that is only read.
+    ///
+    /// # Errors
+    /// Names both programs.
+    pub fn check_is_this_program(&self, folder: &Path, model: Model) -> Result<(), Failure> {
+        let this = Self { program: Some(Program::this(model)), ..self.clone() };
+        if self.program == this.program {
+            return Ok(());
+        }
+        Err(Failure::bad_input(format!(
+            "{}: program: it is {}, and this is {}; the program that made the shards merges them",
+            folder.display(),
+            self.maker(),
+            this.maker()
+        )))
+    }
+
+    /// The share of a run that the folder is for, in words.
+    fn share(&self) -> String {
+        match &self.sharded {
+            None => "a whole run".to_owned(),
+            Some(own) => format!("shard {} of a run{}", own.shard, own.part.words()),
+        }
     }
 
     /// The program that made the runs, in words.

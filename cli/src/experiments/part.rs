@@ -11,11 +11,14 @@ use coalloc_common::suggest::did_you_mean;
 use coalloc_sim::experiment::Experiment;
 use coalloc_sim::experiment::file::{Point, Seeds};
 
+use serde::{Deserialize, Serialize};
+
 use crate::kit::exit::Failure;
 use crate::kit::text;
 
 /// The options of `coalloc sim run` that choose a part.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
 pub struct PartArgs {
     /// Seeds per point [default: the experiment's setting]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=limits::EXPERIMENT_RUNS_MAX))]

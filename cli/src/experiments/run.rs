@@ -13,6 +13,7 @@ use coalloc_sim::experiment::{Experiment, Results};
 
 use super::part::PartArgs;
 use super::programs::InstalledSolvers;
+use super::shard::Shard;
 use super::suite::{RunnableExperiment, RunningExperiment, deal};
 use super::{markdown, plot, png, stage, tables, traces};
 use crate::kit::exit::{Answer, Exit, Failure};
@@ -32,7 +33,8 @@ use crate::kit::{svg, whole};
     coalloc sim run --all --out all                   all that come with the program\n  \
     coalloc sim run my.yaml --out my --small          fewer points and seeds, for a first look\n  \
     coalloc sim run my.yaml --out my --trace my.jsonl  and the events of its first run\n  \
-    coalloc sim run my.yaml --out my --point load=50 --first-seed 101   some points, new seeds\n\n\
+    coalloc sim run my.yaml --out my --point load=50 --first-seed 101   some points, new seeds\n  \
+    coalloc sim run my.yaml --out 2 --shard 2/20       the second of 20 machines\n\n\
     A shape that the paper states and that does not hold is told, and is no error: see --check.")]
 pub struct RunArgs {
     /// Experiment files, or names of experiments that come with the program
@@ -49,6 +51,9 @@ pub struct RunArgs {
     small: bool,
     #[command(flatten)]
     part: PartArgs,
+    /// Only the K-th of N equal parts of the runs; `coalloc sim merge` puts the N folders together
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["check", "trace"])]
+    shard: Option<Shard>,
     /// A folder with traces of jobs, after the folder of the experiment [default: $COALLOC_TRACES]
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
@@ -156,7 +161,8 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
 /// How the experiment's runs were made.
 fn how(args: &RunArgs, ready: &RunnableExperiment) -> markdown::RunDescription {
     let (seeds, left_out) = (ready.seeds.clone(), ready.left_out.clone());
-    let (named, options) = (ready.source.named.clone(), args.part.words());
+    let shard = args.shard.map(|shard| format!(" --shard {shard}")).unwrap_or_default();
+    let (named, options) = (ready.source.named.clone(), args.part.words() + &shard);
     markdown::RunDescription { named, small: args.small, seeds, options, left_out }
 }
 
@@ -180,6 +186,10 @@ fn checked(
             }
             loaded => loaded?,
         };
+        let ready = match args.shard {
+            Some(shard) => ready.into_shard(shard, &args.part),
+            None => ready,
+        };
         let own = &ready.experiment().name;
         if all.iter().any(|other| other.experiment().name == *own) {
             return Err(Failure::bad_input(format!(
@@ -194,7 +204,10 @@ fn checked(
 }
 
 /// Writes everything that is made from the results; each file is replaced completely, or stays as it was.
-fn write(
+///
+/// # Errors
+/// When a file cannot be written.
+pub(super) fn write(
     folder: &Path,
     experiment: &Experiment,
     results: &Results,
@@ -270,6 +283,7 @@ mod tests {
             out: traces.join("out"),
             small: false,
             part: PartArgs { seeds: Some(1), ..PartArgs::default() },
+            shard: None,
             traces: Some(traces.to_owned()),
             jobs: None,
             png: false,

@@ -101,6 +101,17 @@ pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
     Ok(source)
 }
 
+/// Parses the text of an experiment that is somewhere else: `{file: path}` stays as it is.
+///
+/// # Errors
+/// The first mistake, with its line.
+pub fn without_files(path: &Path, text: String) -> Result<Experiment, Failure> {
+    let document: Document<Experiment> = parse(path, text)?;
+    let experiment = document.message.clone();
+    experiment.check().map_err(|error| at(&document, &error.field, &error.problem()))?;
+    Ok(experiment)
+}
+
 /// Replaces `{file: path}` by the content of that file; `name` is the field in which it stands.
 ///
 /// A federation is read as the daemons read it, so that a mistake in it is reported with its own line.

@@ -22,6 +22,7 @@ use super::head::Head;
 use super::models::PreparedModel;
 use super::part::PartArgs;
 use super::programs::InstalledSolvers;
+use super::shard::{Shard, ShardedRun};
 use super::source::{PreparedPoints, Source, load};
 use super::store::{RUNS, Run, Store, fill, look};
 use super::{metrics, stage};
@@ -95,6 +96,26 @@ impl RunnableExperiment {
         Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
     }
 
+    /// Takes only the runs of a shard; `part` is the part of the experiment that was loaded.
+    #[must_use]
+    pub fn into_shard(mut self, shard: Shard, part: &PartArgs) -> Self {
+        let (named, part) = (self.source.named.clone(), part.clone());
+        self.head.sharded = Some(ShardedRun { shard, named, part });
+        let own: usize = (0..self.points.len()).map(|point| self.seeds_of(point).count()).sum();
+        let all = self.points.len() as u64 * (self.seeds.end - self.seeds.start);
+        self.left_out.push(format!(
+            "shard {shard}: {own} of {all} runs; `coalloc sim merge` puts the shards together"
+        ));
+        self
+    }
+
+    /// The seeds with which a point runs here: all, or those of the shard.
+    pub fn seeds_of(&self, point: usize) -> impl Iterator<Item = u64> {
+        let shard = self.head.sharded.as_ref().map(|own| own.shard);
+        let has = move |seed: &u64| shard.is_none_or(|own| own.has(point, *seed, &self.seeds));
+        self.seeds.clone().filter(has)
+    }
+
     /// Sets the folder for the results.
     ///
     /// Points that still have runs to do and whose program is not installed are left out.
@@ -111,8 +132,16 @@ impl RunnableExperiment {
                 text::count(others, "more run")
             ));
         }
-        let is_done = |point| self.seeds.clone().all(|seed| results.has(point, seed));
-        self.left_out.extend(here.leave_out(&mut self.points, is_done));
+        let done: Vec<bool> = (0..self.points.len())
+            .map(|point| self.seeds_of(point).all(|seed| results.has(point, seed)))
+            .collect();
+        let lost = here.leave_out(&mut self.points, |point| done[point]);
+        if !lost.is_empty() && self.head.sharded.is_some() {
+            // The runs of the other shards are counted over all points, and the merged folder needs every run.
+            let text = format!("{}\na shard needs all of its programs", lost.join("\n"));
+            return Err(Failure::new(Exit::NotFound, text));
+        }
+        self.left_out.extend(lost);
         if self.points.is_empty() {
             let text = format!("{}\nno point is left to run", self.left_out.join("\n"));
             return Err(Failure::new(Exit::NotFound, text));
@@ -179,10 +208,12 @@ impl RunningExperiment {
     fn open(&self) -> Vec<(usize, u64)> {
         let state = self.state();
         let points = self.ready.points.len();
-        (self.ready.seeds.clone())
-            .flat_map(|seed| (0..points).map(move |point| (point, seed)))
+        let mut open: Vec<(usize, u64)> = (0..points)
+            .flat_map(|point| self.ready.seeds_of(point).map(move |seed| (point, seed)))
             .filter(|(point, seed)| !state.results.has(*point, *seed))
-            .collect()
+            .collect();
+        open.sort_by_key(|(point, seed)| (*seed, *point));
+        open
     }
 
     /// Does a run and keeps it, unless a stop has ended its programs.
