@@ -43,3 +43,25 @@ fn the_largest_value_that_is_printed_is_accepted_and_the_next_is_not() {
     }
     assert_eq!(of("federation")["required"], true);
 }
+
+#[test]
+fn a_blank_file_of_each_model_runs_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for model in ["coallocations", "tasks", "jobs", "workflows"] {
+        let (file, out) = (folder.path().join(format!("{model}.yaml")), folder.path().join(model));
+        let (file, out) = (file.to_str().unwrap(), out.to_str().unwrap());
+        let made = coalloc(&["sim", "new", file, "--blank", model]);
+        assert!(made.status.success(), "{}", shown(&made));
+        let ran = coalloc(&["sim", "run", file, "--out", out]);
+        assert!(ran.status.success(), "{}", shown(&ran));
+        assert!(!shown(&ran).contains("no run has measured"), "{}", shown(&ran));
+        let report = std::fs::read_to_string(format!("{out}/report.md")).unwrap();
+        assert!(report.contains("!["), "no plot: {report}");
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.contains(&format!("coalloc sim settings {model}\nname: {model}\n")), "{text}");
+        let again = coalloc(&["sim", "new", file, "--blank", model]);
+        assert_eq!(again.status.code(), Some(2), "{}", shown(&again));
+    }
+    let both = coalloc(&["sim", "new", "x.yaml", "--blank", "jobs", "--from", "takefusa-fig7"]);
+    assert_eq!(both.status.code(), Some(2), "{}", shown(&both));
+}

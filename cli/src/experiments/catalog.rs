@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use coalloc_sim::experiment::file::{self, text_of};
+use clap::builder::PossibleValuesParser;
+use coalloc_sim::experiment::file::{self, Model, text_of};
 use coalloc_sim::experiment::judge::number;
-use coalloc_sim::experiment::shipped::{FILES, SHIPPED, named};
+use coalloc_sim::experiment::settings::words;
+use coalloc_sim::experiment::shipped::{BLANKS, FILES, SHIPPED, named};
 
 use super::clock::TIMES;
 use super::models::metrics;
@@ -132,6 +134,31 @@ pub struct NewArgs {
     /// The experiment of the program to begin with
     #[arg(long, value_name = "NAME", default_value = "takefusa-fig7")]
     from: String,
+    /// Begin with a small file for this model instead, with a comment at each line to change
+    #[arg(long, value_name = "MODEL", conflicts_with = "from", value_parser = PossibleValuesParser::new(words::<Model>()))]
+    blank: Option<String>,
+}
+
+impl NewArgs {
+    /// The name and the text to begin with.
+    fn beginning(&self) -> Result<(&'static str, &'static str), Failure> {
+        if let Some(model) = &self.blank {
+            let blank = BLANKS.iter().find(|blank| blank.name == model.as_str());
+            let missing = || Failure::internal(format!("--blank {model}: there is no such file"));
+            return Ok(("blank", blank.ok_or_else(missing)?.text));
+        }
+        if let Some(shipped) = named(&self.from) {
+            return Ok((shipped.name, shipped.text));
+        }
+        Err(match load(&self.from) {
+            Err(unknown) => unknown,
+            Ok(_) => Failure::bad_input(format!(
+                "--from {}: is a file; copy it instead, or give a name that `coalloc sim list` \
+                 shows",
+                self.from
+            )),
+        })
+    }
 }
 
 /// Writes the experiment file, and next to it the files that it includes.
@@ -139,24 +166,14 @@ pub struct NewArgs {
 /// # Errors
 /// When the file exists already, or cannot be written.
 pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
-    let Some(shipped) = named(&args.from) else {
-        return Err(match load(&args.from) {
-            Err(unknown) => unknown,
-            Ok(_) => Failure::bad_input(format!(
-                "--from {}: is a file; copy it instead, or give a name that `coalloc sim list` \
-                 shows",
-                args.from
-            )),
-        });
-    };
+    let (own_name, text) = args.beginning()?;
     let name = args.file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     file::name("name of the experiment", name)
         .map_err(|error| Failure::bad_input(format!("{}: {error}", args.file.display())))?;
-    let mut content =
-        shipped.text.replacen(&format!("name: {}", shipped.name), &format!("name: {name}"), 1);
+    let mut content = text.replacen(&format!("name: {own_name}"), &format!("name: {name}"), 1);
     let mut written = vec![args.file.clone()];
     let mut beside = Vec::new();
-    for (path, text) in FILES.iter().filter(|(path, _)| shipped.text.contains(path)) {
+    for (path, text) in FILES.iter().filter(|(path, _)| text.contains(path)) {
         let own = path.rsplit('/').next().unwrap_or(path);
         content = content.replace(path, own);
         beside.push((args.file.with_file_name(own), *text));
@@ -167,9 +184,8 @@ pub fn new(args: &NewArgs) -> Result<Answer, Failure> {
     };
     if let Some((path, _)) = beside.iter().find(differs) {
         return Err(Failure::bad_input(format!(
-            "{}: this file is there already and differs from that of {}; nothing was written; give FILE in another folder",
-            path.display(),
-            args.from
+            "{}: this file is there already and differs from that of {own_name}; nothing was written; give FILE in another folder",
+            path.display()
         )));
     }
     put_new(&args.file, &content)?;

@@ -45,12 +45,27 @@ pub const SHIPPED: &[ShippedExperiment] = shipped![
     "decker-2007-recorded",
 ];
 
+/// One small experiment for each model, to begin an own one with; each by the model's word in files.
+pub const BLANKS: &[ShippedExperiment] = &[
+    ShippedExperiment {
+        name: "coallocations",
+        text: include_str!("../../experiments/blank/coallocations.yaml"),
+    },
+    ShippedExperiment { name: "tasks", text: include_str!("../../experiments/blank/tasks.yaml") },
+    ShippedExperiment { name: "jobs", text: include_str!("../../experiments/blank/jobs.yaml") },
+    ShippedExperiment {
+        name: "workflows",
+        text: include_str!("../../experiments/blank/workflows.yaml"),
+    },
+];
+
 /// The files that `{file: ..}`, `trace` or `recorded` names in shipped experiments, each by its path as written there, with
 /// its text. Of traces and recorded workflows it is only our own; the others are the user's.
 pub const FILES: &[(&str, &str)] = &[
     ("../../deploy/federations/elgl.yaml", include_str!("../../../deploy/federations/elgl.yaml")),
     ("topologies/abilene.yaml", include_str!("../../experiments/topologies/abilene.yaml")),
     ("topologies/geant.yaml", include_str!("../../experiments/topologies/geant.yaml")),
+    ("blank/federation.yaml", include_str!("../../experiments/blank/federation.yaml")),
     ("tiny.swf", include_str!("../../../docs/examples/jobs/tiny.swf")),
     ("tiny.dax", include_str!("../../../docs/examples/workflows/tiny.dax")),
     (
