@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod coallocations;
+mod custom;
 mod federations;
 mod folder;
 mod golden;

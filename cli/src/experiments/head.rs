@@ -48,16 +48,23 @@ impl Program {
     }
 }
 
+/// SHA-256, in hexadecimal digits.
+#[must_use]
+pub fn digest(bytes: &[u8]) -> String {
+    let mut digest = String::new();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a String cannot fail.
+        let _ = write!(digest, "{byte:02x}");
+    }
+    digest
+}
+
 impl Head {
     /// The head for an experiment that this program runs; `essence` is what determines its runs.
     #[must_use]
     pub fn of(experiment: &str, model: Model, small: bool, essence: &Value) -> Self {
         // Keys of JSON objects are sorted here, so equal content gives equal bytes.
-        let mut digest = String::new();
-        for byte in Sha256::digest(essence.to_string()) {
-            // Writing to a String cannot fail.
-            let _ = write!(digest, "{byte:02x}");
-        }
+        let digest = digest(essence.to_string().as_bytes());
         let program = Some(Program::this(model));
         Self { experiment: experiment.to_owned(), small, digest, program, sharded: None }
     }

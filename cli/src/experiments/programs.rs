@@ -1,6 +1,8 @@
-//! Solvers that are separate programs: finds the ones that this machine has, and runs them.
+//! Planners that are separate programs: solvers that this machine has, and programs of the user. This module finds and
+//! runs them.
 //!
-//! A program gets a new folder with the model in it, no standard input, and its own process group, so that
+//! A program of the user runs in the folder of its experiment, and gets a frame on its standard input. A solver gets a new
+//! folder with the model in it, and no standard input. Each has its own process group, so that
 //! everything it starts ends with it. When its time is over, the program is asked to end and to report the
 //! best result it has (MiniSat+ does so). A program that does not react is killed; when the run is stopped,
 //! it is killed at once. The size of its output is bounded. When this process itself is killed, a program
@@ -9,7 +11,7 @@
 //! The content of the model and the meaning of an answer are not here; `coalloc_plan::ip::outside` knows them.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 use coalloc_common::limits;
 use coalloc_plan::Named as _;
 use coalloc_plan::ip::Program;
-use coalloc_plan::ip::outside::{ProgramEnd, ProgramRun, Programs, SolverJob};
+use coalloc_plan::ip::outside::{PlannerJob, ProgramEnd, ProgramRun, Programs, SolverJob};
 use coalloc_sim::experiment::file::Point;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -39,6 +41,8 @@ const CLOSINGS_MAX: u32 = 50;
 #[derive(Debug, Clone)]
 pub struct InstalledSolvers {
     places: BTreeMap<Program, PathBuf>,
+    /// The folder of programs of the user; the current one if `None`.
+    folder: Option<PathBuf>,
     stop: Arc<AtomicBool>,
 }
 
@@ -56,7 +60,14 @@ impl InstalledSolvers {
             });
             Some((program, found?))
         };
-        Self { places: Program::ALL.iter().copied().filter_map(place).collect(), stop }
+        let places = Program::ALL.iter().copied().filter_map(place).collect();
+        Self { places, folder: None, stop }
+    }
+
+    /// The solvers, and the programs that an experiment in this folder names.
+    #[must_use]
+    pub fn with_folder(&self, folder: Option<&Path>) -> Arc<dyn Programs> {
+        Arc::new(Self { folder: folder.map(folder_of_experiment), ..self.clone() })
     }
 
     /// Leaves out the points whose program is not installed, except for points that are done already.
@@ -92,6 +103,42 @@ impl InstalledSolvers {
     }
 }
 
+/// Does a run start programs, whose results are not valid when they are stopped?
+#[must_use]
+pub fn starts_programs(prepared: &PreparedModel) -> bool {
+    !prepared.programs().is_empty() || !custom_programs(prepared).is_empty()
+}
+
+/// The programs of the user that a run starts, by their paths, each with the setting that names it.
+#[must_use]
+pub fn custom_programs(prepared: &PreparedModel) -> BTreeMap<String, &'static str> {
+    match prepared {
+        PreparedModel::Coallocations(settings, _) => settings.custom_programs(),
+        PreparedModel::Tasks(..) | PreparedModel::Jobs(..) | PreparedModel::Workflows(..) => {
+            BTreeMap::new()
+        }
+    }
+}
+
+/// The folder of an experiment's file, which is empty if the command named the file alone.
+fn folder_of_experiment(folder: &Path) -> PathBuf {
+    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
+}
+
+/// The place of a program that an experiment in this folder names.
+///
+/// # Errors
+/// Where it was looked for, when there is no program.
+pub fn custom_place(folder: Option<&Path>, path: &str) -> Result<PathBuf, String> {
+    let folder = folder_of_experiment(folder.unwrap_or(Path::new("")));
+    let place = std::path::absolute(folder.join(path));
+    let place = place.map_err(|error| error.to_string())?;
+    match is_executable(&place) {
+        true => Ok(place),
+        false => Err(format!("looked for an executable file at {}", place.display())),
+    }
+}
+
 fn is_executable(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -110,7 +157,9 @@ impl Programs for InstalledSolvers {
         command.args(errand.arguments(&model, ANSWER)).current_dir(folder.path()).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = Running::start(&mut command).map_err(told)?;
-        let ended = running.wait(errand, &self.stop)?;
+        let own = Duration::from_secs(errand.seconds().unsigned_abs()) + GRACE;
+        let most = if errand.program.keeps_time() { own } else { errand.time.to_std() };
+        let ended = running.wait(most, &self.stop)?;
         let (output, errors) = (heard(&running.output)?, heard(&running.errors)?);
         let answer = match std::fs::File::open(folder.path().join(ANSWER)) {
             Ok(file) => Some(bounded(file)?),
@@ -118,6 +167,20 @@ impl Programs for InstalledSolvers {
             Err(error) => return Err(told(error)),
         };
         Ok(ProgramRun { ended, output, errors, answer })
+    }
+
+    fn plan(&self, job: &PlannerJob) -> Result<ProgramRun, String> {
+        let told = |error: std::io::Error| error.to_string();
+        let place = custom_place(self.folder.as_deref(), &job.path)?;
+        let mut command = Command::new(&place);
+        let folder = self.folder.as_deref().unwrap_or(Path::new("."));
+        command.current_dir(folder).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running::start(&mut command).map_err(told)?;
+        running.feed(job.frame.clone());
+        let ended = running.wait(job.time.to_std(), &self.stop)?;
+        let (output, errors) = (heard(&running.output)?, heard(&running.errors)?);
+        Ok(ProgramRun { ended, output, errors, answer: None })
     }
 }
 
@@ -165,13 +228,21 @@ impl Running {
         Ok(Self { child, group, output, errors, quiet, has_ended: false })
     }
 
-    /// Waits until the program ends or is made to end.
+    /// Writes a text to the program's standard input, in a separate thread: the program may answer before it has read
+    /// everything, or read nothing.
+    fn feed(&mut self, text: String) {
+        let Some(mut stream) = self.child.stdin.take() else { return };
+        std::thread::spawn(move || {
+            // A program that does not read all of it has known enough. The stream is closed at the end.
+            let _ = stream.write_all(text.as_bytes());
+        });
+    }
+
+    /// Waits until the program ends or is made to end; after `most` it is asked to.
     ///
     /// Everything it has started then ends with it, and so do its streams.
-    fn wait(&mut self, errand: &SolverJob, stop: &AtomicBool) -> Result<ProgramEnd, String> {
+    fn wait(&mut self, most: Duration, stop: &AtomicBool) -> Result<ProgramEnd, String> {
         let begun = Instant::now();
-        let own = Duration::from_secs(errand.seconds().unsigned_abs()) + GRACE;
-        let most = if errand.program.keeps_time() { own } else { errand.time.to_std() };
         let (mut asked, mut closings) = (false, 0);
         loop {
             if self.is_over()? {

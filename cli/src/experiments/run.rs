@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use coalloc_plan::ip::outside::Programs;
 use coalloc_sim::experiment::judge::Tally;
 use coalloc_sim::experiment::shipped::SHIPPED;
 use coalloc_sim::experiment::{Experiment, Results};
@@ -86,7 +85,6 @@ pub async fn run(args: &RunArgs) -> Result<Answer, Failure> {
 fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     let here = InstalledSolvers::find(Arc::clone(stop));
     let (ready, skipped) = checked(args, &here)?;
-    let programs: Arc<dyn Programs> = Arc::new(here);
     let traced = match (&args.trace, &ready[..]) {
         (None, _) => None,
         (Some(path), [one]) => {
@@ -102,6 +100,7 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     let trace = |ready: &RunnableExperiment, is_there: bool| match &traced {
         Some((target, point)) if target.is_there == is_there => {
             let prepared = &ready.points[*point].1;
+            let programs = ready.programs(&here);
             traces::write(prepared, ready.seeds.start, &programs, stop, target)
         }
         _ => Ok(()),
@@ -110,11 +109,11 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
     ready.first().map_or(Ok(()), |one| trace(one, true))?;
     let works = ready
         .into_iter()
-        .map(RunningExperiment::begin)
+        .map(|ready| RunningExperiment::begin(ready, &here))
         .collect::<Result<Vec<RunningExperiment>, Failure>>()?;
     works.first().map_or(Ok(()), |work| trace(&work.ready, false))?;
     let (begun, threads) = (Instant::now(), stage::threads(args.jobs));
-    deal(&works, threads, &programs, stop)?;
+    deal(&works, threads, stop)?;
     if stop.load(Ordering::Relaxed) {
         let done: usize = works.iter().map(|work| work.state().results.len()).sum();
         let text = format!("stopped after {done} runs; the same command continues from there\n");

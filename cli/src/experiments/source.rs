@@ -17,7 +17,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::clock::is_timed;
+use super::head::digest;
 use super::models::{PreparedModel, prepare};
+use super::programs::{custom_place, custom_programs};
 use super::swf::TraceFolders;
 use crate::kit::exit::{Exit, Failure};
 
@@ -215,10 +217,44 @@ impl Source {
         Ok(all)
     }
 
+    /// The programs of the user that plan in the experiment, each with the digest of its file.
+    ///
+    /// # Errors
+    /// The first setting that names a program that is not there.
+    pub fn custom_programs(
+        &self,
+        points: &[(Point, PreparedModel)],
+    ) -> Result<BTreeMap<String, String>, Failure> {
+        let mut digests = BTreeMap::new();
+        for (point, prepared) in points {
+            for (path, setting) in custom_programs(prepared) {
+                if digests.contains_key(&path) {
+                    continue;
+                }
+                let place = custom_place(self.folder.as_deref(), &path);
+                let bytes = place.and_then(|place| {
+                    std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
+                });
+                let bytes = bytes.map_err(|problem| {
+                    let field = self.experiment.field_of_setting(point, setting);
+                    let problem = format!("program:{path}: there is no such program; {problem}");
+                    at(&self.document, &field, &problem)
+                })?;
+                digests.insert(path, digest(&bytes));
+            }
+        }
+        Ok(digests)
+    }
+
     /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not, the
-    /// content of a trace does.
+    /// content of a trace or of one of the user's `programs` does.
     #[must_use]
-    pub fn essence(&self, small: bool, points: &[(Point, PreparedModel)]) -> Value {
+    pub fn essence(
+        &self,
+        small: bool,
+        points: &[(Point, PreparedModel)],
+        programs: &BTreeMap<String, String>,
+    ) -> Value {
         let axes: Vec<Value> = (self.experiment.sweep.iter())
             .map(|axis| serde_json::json!({"name": axis.name, "path": axis.path, "values": axis.values}))
             .collect();
@@ -237,6 +273,9 @@ impl Source {
             points.iter().filter_map(|(_, prepared)| prepared.trace()).collect();
         if !traces.is_empty() {
             essence["traces"] = serde_json::json!(traces);
+        }
+        if !programs.is_empty() {
+            essence["programs"] = serde_json::json!(programs);
         }
         essence
     }

@@ -21,7 +21,7 @@ use super::clock::{Clock, is_timed};
 use super::head::Head;
 use super::models::PreparedModel;
 use super::part::PartArgs;
-use super::programs::InstalledSolvers;
+use super::programs::{InstalledSolvers, starts_programs};
 use super::shard::{Shard, ShardedRun};
 use super::source::{PreparedPoints, Source, load};
 use super::store::{RUNS, Run, Store, fill, look};
@@ -86,9 +86,11 @@ impl RunnableExperiment {
             missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points")),
         );
         left_out.extend(source.removed_values());
+        let programs = source.custom_programs(&points)?;
         let own = &source.experiment;
         // What determines the runs is the same for every part.
-        let head = Head::of(&own.name, own.model, small, &source.essence(small, &points));
+        let head =
+            Head::of(&own.name, own.model, small, &source.essence(small, &points, &programs));
         let seeds = own.seeds(small);
         points.retain(|(point, _)| picked.has(point));
         let here = points.len();
@@ -157,6 +159,12 @@ impl RunnableExperiment {
         (results, others)
     }
 
+    /// What starts the programs of the experiment.
+    #[must_use]
+    pub fn programs(&self, here: &InstalledSolvers) -> Arc<dyn Programs> {
+        here.with_folder(self.source.folder.as_deref())
+    }
+
     /// The experiment itself.
     #[must_use]
     pub const fn experiment(&self) -> &Experiment {
@@ -170,6 +178,7 @@ pub struct RunningExperiment {
     /// The experiment, with its points and seeds.
     pub ready: RunnableExperiment,
     state: Mutex<State>,
+    programs: Arc<dyn Programs>,
     /// Number of runs that were in the folder before.
     pub known: usize,
     is_timed: bool,
@@ -187,16 +196,17 @@ pub struct State {
 }
 
 impl RunningExperiment {
-    /// Opens the folder of the experiment.
+    /// Opens the folder of the experiment; `here` starts planners that are programs.
     ///
     /// # Errors
     /// When the folder has results of something else, or cannot be written.
-    pub fn begin(ready: RunnableExperiment) -> Result<Self, Failure> {
+    pub fn begin(ready: RunnableExperiment, here: &InstalledSolvers) -> Result<Self, Failure> {
+        let programs = ready.programs(here);
         let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
         let (results, _) = ready.results(runs);
         let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
         let state = Mutex::new(State { store, results, took: Duration::ZERO });
-        Ok(Self { ready, state, known, is_timed })
+        Ok(Self { ready, state, programs, known, is_timed })
     }
 
     /// Locks the state of the experiment and returns it.
@@ -217,13 +227,8 @@ impl RunningExperiment {
     }
 
     /// Does a run and keeps it, unless a stop has ended its programs.
-    fn run(
-        &self,
-        index: usize,
-        seed: u64,
-        programs: &Arc<dyn Programs>,
-        stop: &AtomicBool,
-    ) -> Result<(), Failure> {
+    fn run(&self, index: usize, seed: u64, stop: &AtomicBool) -> Result<(), Failure> {
+        let programs = &self.programs;
         let (point, prepared) = &self.ready.points[index];
         let begun = Instant::now();
         let measured = match self.is_timed {
@@ -234,7 +239,7 @@ impl RunningExperiment {
             false => prepared.run(seed, programs, &mut SilentTrace),
         };
         // A run whose program was stopped before it had planned everything has no valid measures.
-        if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
+        if stop.load(Ordering::Relaxed) && starts_programs(prepared) {
             return Ok(());
         }
         let measures = measured.map_err(|error| {
@@ -278,12 +283,7 @@ fn mixed(lists: Vec<Vec<(usize, u64)>>) -> Vec<Turn> {
 /// # Errors
 /// The first run that failed, or could not be kept. It sets `stop`, which also ends the programs of the
 /// other runs.
-pub fn deal(
-    works: &[RunningExperiment],
-    threads: usize,
-    programs: &Arc<dyn Programs>,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
+pub fn deal(works: &[RunningExperiment], threads: usize, stop: &AtomicBool) -> Result<(), Failure> {
     let turns = turns(works);
     let known: usize = works.iter().map(|work| work.known).sum();
     let bar = stage::bar(known as u64, (known + turns.len()) as u64, "runs");
@@ -297,7 +297,7 @@ pub fn deal(
         while !stop.load(Ordering::Relaxed) {
             let turn = turns.get(next.fetch_add(1, Ordering::Relaxed));
             let Some(&(work, point, seed)) = turn else { return };
-            match works[work].run(point, seed, programs, stop) {
+            match works[work].run(point, seed, stop) {
                 Ok(()) => bar.inc(1),
                 Err(own) => fail(own),
             }

@@ -16,6 +16,7 @@ use coalloc_sim::experiment::{Experiment, Trace, TraceEvent};
 
 use super::models::PreparedModel;
 use super::part::axis_value;
+use super::programs::starts_programs;
 use crate::kit::exit::Failure;
 use crate::kit::whole;
 
@@ -153,7 +154,7 @@ pub fn write(
     let mut lines = Lines { file: BufWriter::new(part.as_file()), events: 0, failed: None };
     let done = prepared.run(seed, programs, &mut lines);
     // A run whose program was stopped before it had planned everything has no valid trace.
-    if stop.load(Ordering::Relaxed) && !prepared.programs().is_empty() {
+    if stop.load(Ordering::Relaxed) && starts_programs(prepared) {
         return Ok(());
     }
     done.map_err(|error| Failure::internal(format!("seed {seed}: {error}")))?;

@@ -210,6 +210,25 @@ pub trait Programs: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// A text for people, when the program could not be run.
     fn run(&self, errand: &SolverJob) -> Result<ProgramRun, String>;
+
+    /// Runs a planner that is a program of the user, to its end or until its time is over.
+    ///
+    /// # Errors
+    /// A text for people, when the program could not be run.
+    fn plan(&self, job: &PlannerJob) -> Result<ProgramRun, String> {
+        Err(format!("{} cannot be started here", job.path))
+    }
+}
+
+/// One frame for a planner that is a program of the user. It gets the frame on its standard input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannerJob {
+    /// The program, as the user named it.
+    pub path: String,
+    /// The frame, as the program reads it.
+    pub frame: String,
+    /// The time limit.
+    pub time: Span,
 }
 
 /// How the solving of one frame went.

@@ -4,8 +4,12 @@
 //! all. A program that fails ends the run, because the measures of a day that it planned only in part would
 //! mean nothing. A program that is cut short by its time limit is counted.
 //!
+//! A program of the user ([`custom`]) plans like them.
+//!
 //! The compared planner plans the same frames as the planner of the day, after it, and nothing of its plans
 //! is reserved.
+
+mod custom;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +22,7 @@ use coalloc_plan::ip::{Exact, IpOptions, Outside};
 use coalloc_plan::objectives::Answer;
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Packing, Solver};
 
+use self::custom::Custom;
 use super::settings::{Planner, Settings};
 use crate::experiment::{ModelError, Trace, TraceEvent};
 
@@ -146,19 +151,27 @@ impl Engine {
         options: IpOptions,
         programs: Option<&Arc<dyn Programs>>,
     ) -> Result<Self, ModelError> {
-        let frames = Arc::default();
-        let is_program = matches!(planner, Planner::Outside(..));
+        let frames: Arc<Mutex<Frames>> = Arc::default();
+        let is_program = matches!(planner, Planner::Outside(..) | Planner::Custom(_));
+        let started = |name: &str| {
+            let nobody = || {
+                let allowed =
+                    "a planner that is not a separate program: no program is started here";
+                InvalidField::new("planner", InvalidField::quoted(name), allowed)
+            };
+            programs.map(Arc::clone).ok_or_else(nobody)
+        };
         let (solver, planner): (Solver, Box<dyn FramePlanner>) = match planner {
             Planner::Own(solver) => (solver, solver.planner(options, None)),
             Planner::Outside(program, first) => {
-                let nobody = || {
-                    let allowed =
-                        "a planner that is not a separate program: no program is started here";
-                    InvalidField::new("planner", InvalidField::quoted(program.name()), allowed)
-                };
-                let programs = Arc::clone(programs.ok_or_else(nobody)?);
+                let programs = started(program.name())?;
                 let outside = Outside { options, program, first, programs };
                 (Solver::Mip, Box::new(Watched { outside, frames: Arc::clone(&frames) }))
+            }
+            Planner::Custom(path) => {
+                let programs = started(&path)?;
+                let custom = Custom { path, options, programs, frames: Arc::clone(&frames) };
+                (Solver::Mip, Box::new(custom))
             }
         };
         Ok(Self { solver, planner, is_program, frames })

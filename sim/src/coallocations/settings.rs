@@ -17,11 +17,12 @@ use crate::experiment::settings;
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The planner, by the name that users give, such as `exact`, or an external
-    /// program: `glpk`, `cbc`, `clasp`, `minisat+`.
+    /// program: `glpk`, `cbc`, `clasp`, `minisat+`; or a program of your own, `program:./mine`, relative to the
+    /// folder of the experiment.
     pub planner: String,
     /// Whether `planner` ends at its first solution. `clasp` and `minisat+` can.
     pub first_solution: bool,
-    /// The time limit of a program for one frame, in seconds. If a frame is solved in several rounds, each
+    /// The time limit of a program for one frame, in seconds. If a solver takes several rounds for a frame, each
     /// round gets an equal share, rounded up to whole seconds. If the limit cuts a frame short, the plans
     /// depend on the machine's speed; the metric `cut_short` says so.
     pub solver_s: i64,
@@ -100,25 +101,36 @@ impl Default for ComparedPlannerSettings {
     }
 }
 
+/// What a planner's name begins with that is a program of the user; its path follows.
+const CUSTOM: &str = "program:";
+
 /// A planner, as the settings name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Planner {
     /// A solver that is linked into this program.
     Own(Solver),
     /// An external program, and whether it ends at its first solution.
     Outside(Program, bool),
+    /// A program of the user, by its path.
+    Custom(String),
 }
 
 impl Planner {
     /// The planner of this name.
     fn named(name: &str, first_solution: bool) -> Result<Self, InvalidField> {
         let program = Program::named(name).map(|program| Self::Outside(program, first_solution));
-        let found = program.or_else(|| Solver::named(name).map(Self::Own)).ok_or_else(|| {
-            let allowed =
-                format!("{}, or a program: {}", Solver::instead_of(name), Program::names());
+        let custom = name.strip_prefix(CUSTOM).filter(|path| !path.trim().is_empty());
+        let custom = || custom.map(|path| Self::Custom(path.to_owned()));
+        let own = || Solver::named(name).map(Self::Own);
+        let found = program.or_else(own).or_else(custom).ok_or_else(|| {
+            let allowed = format!(
+                "{}, or a program: {}, or {CUSTOM}PATH of your own",
+                Solver::instead_of(name),
+                Program::names()
+            );
             InvalidField::new("planner", InvalidField::quoted(name), allowed)
         })?;
-        let can = program_of(found).is_some_and(Program::can_end_at_first);
+        let can = program_of(&found).is_some_and(Program::can_end_at_first);
         if first_solution && !can {
             let able = Program::ALL.iter().filter(|program| program.can_end_at_first());
             let able: Vec<String> = able.map(|able| format!("{:?}", able.name())).collect();
@@ -129,10 +141,10 @@ impl Planner {
     }
 }
 
-const fn program_of(planner: Planner) -> Option<Program> {
+const fn program_of(planner: &Planner) -> Option<Program> {
     match planner {
-        Planner::Own(_) => None,
-        Planner::Outside(program, _) => Some(program),
+        Planner::Own(_) | Planner::Custom(_) => None,
+        Planner::Outside(program, _) => Some(*program),
     }
 }
 
@@ -288,8 +300,25 @@ impl Settings {
     /// The external programs that a run starts.
     #[must_use]
     pub fn programs(&self) -> BTreeSet<Program> {
+        self.planners().iter().filter_map(program_of).collect()
+    }
+
+    /// The programs of the user that a run starts, by their paths, each with the setting that names it.
+    #[must_use]
+    pub fn custom_programs(&self) -> BTreeMap<String, &'static str> {
+        let named = |planner: Option<Planner>, field| match planner {
+            Some(Planner::Custom(path)) => Some((path, field)),
+            _ => None,
+        };
         let compared = self.compared.as_ref().and_then(|compared| compared.planner().ok());
-        self.planner().ok().into_iter().chain(compared).filter_map(program_of).collect()
+        let own = named(self.planner().ok(), "planner");
+        named(compared, "compared.planner").into_iter().chain(own).collect()
+    }
+
+    /// The planner of the day, and the one that is compared with it.
+    fn planners(&self) -> Vec<Planner> {
+        let compared = self.compared.as_ref().and_then(|compared| compared.planner().ok());
+        self.planner().ok().into_iter().chain(compared).collect()
     }
 
     /// What plans are compared by.

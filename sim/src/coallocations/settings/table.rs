@@ -86,7 +86,8 @@ pub(crate) const TABLE: &[Setting] = &[
 
 fn planners() -> Vec<&'static str> {
     let own = Solver::ALL.iter().map(|solver| solver.name());
-    own.chain(Program::ALL.iter().map(|program| program.name())).collect()
+    let programs = Program::ALL.iter().map(|program| program.name());
+    own.chain(programs).chain(["program:PATH"]).collect()
 }
 
 fn objectives() -> Vec<&'static str> {
