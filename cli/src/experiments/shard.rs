@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::part::PartArgs;
 
-/// The largest number of shards: as many as Slurm has jobs in an array without a change of its configuration is a
-/// thousand.
+/// The largest number of shards. Slurm allows 1,001 jobs in an array unless it is configured otherwise, and `merge` holds
+/// all folders in memory.
 const SHARDS_MAX: u64 = 10_000;
 
 /// One of several equal parts.
