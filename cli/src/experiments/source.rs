@@ -11,7 +11,7 @@ use coalloc_net::convert::file_topology;
 use coalloc_proto::file::{Document, FileError, parse, read, text_of};
 use coalloc_proto::v1;
 use coalloc_sim::experiment::Experiment;
-use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::file::{Point, SettingFault};
 use coalloc_sim::experiment::shipped::{self, FILES, SHIPPED};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -236,7 +236,8 @@ impl Source {
                     std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
                 });
                 let bytes = bytes.map_err(|problem| {
-                    let field = self.experiment.field_of_setting(point, setting);
+                    let field =
+                        self.experiment.field_of_setting(point, setting, SettingFault::Value);
                     let problem = format!("program:{path}: there is no such program; {problem}");
                     at(&self.document, &field, &problem)
                 })?;
