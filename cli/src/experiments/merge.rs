@@ -17,6 +17,7 @@ use super::run::write;
 use super::shard::{Shard, ShardedRun};
 use super::source;
 use super::store::{EXPERIMENT, RUNS, Run, Store, fill, look, read};
+use super::suite;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::text;
 
@@ -150,6 +151,7 @@ pub fn run(args: &MergeArgs) -> Result<Answer, Failure> {
     let mut points = experiment.points(small);
     let all = points.len();
     points.retain(|point| picked.has(point));
+    left_out.extend(suite::removed_values(&experiment));
     left_out.extend(part.points_line(points.len(), all));
     let head = Head { sharded: None, ..first.head.clone() };
     head.check_is_this_program(&first.path, experiment.model)?;

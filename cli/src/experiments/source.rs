@@ -169,13 +169,6 @@ impl Source {
         self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
-    /// What the file says of values that its sweep does not have, a line each.
-    #[must_use]
-    pub fn removed_values(&self) -> Vec<String> {
-        let removed = self.experiment.removed_values();
-        removed.iter().map(|error| format!("{}; left out", self.invalid(error))).collect()
-    }
-
     /// Every point of the sweep, each with a prepared model. Traces of jobs are looked for in the folder of
     /// the experiment and in `traces`.
     ///

@@ -46,6 +46,13 @@ pub struct RunnableExperiment {
     head: Head,
 }
 
+/// What an experiment says of values that its sweep does not have, a line each.
+#[must_use]
+pub fn removed_values(experiment: &Experiment) -> Vec<String> {
+    let removed = experiment.removed_values();
+    removed.iter().map(|error| format!("{error}; what is said of it is left out")).collect()
+}
+
 impl RunnableExperiment {
     /// Reads and checks an experiment, and takes the `part` of it that is to run; `traces` is a folder of
     /// traces of jobs. Points whose trace is missing are left out, if `leaves_out` says so.
@@ -85,7 +92,7 @@ impl RunnableExperiment {
         left_out.extend(
             missing.iter().map(|(why, count)| format!("{why}; left out: {count} of {all} points")),
         );
-        left_out.extend(source.removed_values());
+        left_out.extend(removed_values(&source.experiment));
         let programs = source.custom_programs(&points)?;
         let own = &source.experiment;
         // What determines the runs is the same for every part.
