@@ -152,6 +152,10 @@ pub struct SpellingMistake {
 /// # Errors
 /// The first mistake, with line and field.
 pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, SpellingMistake> {
+    if text.trim().is_empty() {
+        let problem = "there is no content; allowed: an object, `{}` if no field is set".to_owned();
+        return Err(SpellingMistake { line: 1, field: String::new(), problem });
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let message = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();

@@ -151,7 +151,7 @@ fn a_program_that_is_not_there_is_told_and_another_one_is_another_experiment() {
     let missing = run(folder.path(), &file);
     assert_eq!(missing.status.code(), Some(2), "{}", shown(&missing));
     let place = folder.path().join("./mine");
-    let said = "mine.yaml:8: sweep[0].values[0]: program:./mine: there is no such program; looked for an executable file at ";
+    let said = "mine.yaml:8: sweep[0].values[0]: program:./mine: there is no such program; looked for a file at ";
     assert!(shown(&missing).contains(said), "{}", shown(&missing));
     assert!(!folder.path().join("out").exists(), "nothing was written");
     assert!(!place.exists());

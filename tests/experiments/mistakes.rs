@@ -24,17 +24,17 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "requests: 3",
             "requests: many",
-            "mine.yaml:6: settings.workload.requests: `many` is not allowed; allowed: a whole number from 0 to 18446744073709551615",
+            "mine.yaml:6: settings.workload.requests: \"many\" is not allowed; allowed: 1 to ",
         ),
         (
             "requests: 3",
             "requests: -1",
-            "mine.yaml:6: settings.workload.requests: `-1` is not allowed; allowed: a whole number from 0 to 18446744073709551615",
+            "mine.yaml:6: settings.workload.requests: -1 is not allowed; allowed: 1 to ",
         ),
         (
             "workload: {requests: 3}",
             "workload: 3",
-            "mine.yaml:6: settings.workload: `3` is not allowed; allowed: a mapping, `field: VALUE`",
+            "mine.yaml:6: settings.workload: 3 is not allowed; allowed: a mapping, `field: VALUE`",
         ),
         (
             "plots:",
@@ -62,7 +62,7 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "path: frames",
             "path: frames.each",
-            "mine.yaml:8: sweep[0].path: frames: a mapping is not allowed; allowed: a whole number from 0 to 4294967295",
+            "mine.yaml:8: sweep[0].path: frames: a mapping is not allowed; allowed: 1 to 256",
         ),
         (
             "plots:",

@@ -211,7 +211,7 @@ fn paper_shapes(experiment: &Experiment, results: &Results, small: bool) -> Stri
                 "not looked at: no point of this run has it".to_owned()
             }
             (ShapeStatus::NotLookedAt, _) => {
-                format!("not looked at: {good} of {of}, and more seeds are needed to say")
+                format!("looked at in a full run only ({good} of {of} here)")
             }
         };
         let _ = writeln!(
@@ -344,7 +344,8 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
     }
     for verdict in shapes(experiment, results, how.small) {
         let (good, of) = verdict.places;
-        let standing = match verdict.standing(how.small) {
+        let standing = verdict.standing(how.small);
+        let word = match standing {
             ShapeStatus::Held => "held",
             ShapeStatus::NotMet => "not held, as the file says",
             ShapeStatus::Broken => "NOT HELD",
@@ -352,10 +353,13 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
             ShapeStatus::NotLookedAt => "not looked at",
         };
         let looked = match of {
+            _ if standing == ShapeStatus::NotLookedAt && of > 0 => {
+                format!("in a full run only; here {good} of {of}: {}", verdict.telling)
+            }
             0 => "no point of this run has it".to_owned(),
             _ => format!("{good} of {of}: {}", verdict.telling),
         };
-        let _ = writeln!(text, "  {standing:<8} {} ({looked})", verdict.shape.says);
+        let _ = writeln!(text, "  {word:<8} {} ({looked})", verdict.shape.says);
     }
     let tally = Tally::of(experiment, results, how.small);
     if !tally.is_empty() {

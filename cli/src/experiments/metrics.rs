@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::suggest::did_you_mean;
-use coalloc_sim::experiment::file::Point;
+use coalloc_sim::experiment::file::{Model, Point};
 
 use super::clock::TIMES;
 use super::models::{PreparedModel, metrics};
@@ -26,33 +26,61 @@ pub fn check(source: &Source) -> Result<(), Failure> {
             return Err(source.mistake(&format!("metrics[{at}].name"), &metric.name, &allowed));
         }
     }
-    check_plots(source)
+    check_curves(source)
 }
 
-/// Checks that a curve is drawn along its own axis, not along one of the sweep.
-fn check_plots(source: &Source) -> Result<(), Failure> {
-    let model = metrics(source.experiment.model);
-    let is_curve = |metric: &str| {
-        let known = || model.iter().chain(TIMES);
-        // `success_until` would also be the success of a user of the name `until`.
-        let own = known().find(|(name, _)| *name == metric);
-        let own = own.or_else(|| known().find(|(name, _)| fits(name, metric)));
-        own.is_some_and(|(_, about)| about.starts_with("curve over"))
-    };
-    for (at, plot) in source.experiment.plots.iter().enumerate() {
-        if plot.x.as_deref() == Some("@") {
-            continue;
-        }
-        if let Some(index) = plot.y.iter().position(|metric| is_curve(metric)) {
-            let metric = &plot.y[index];
+/// Checks that curves, and metrics with one value at a point, each stand where they can.
+fn check_curves(source: &Source) -> Result<(), Failure> {
+    let experiment = &source.experiment;
+    let is_curve = |metric: &str| is_curve(experiment.model, metric);
+    let one_value = |field: &str, metric: &str, instead: &str| match is_curve(metric) {
+        false => Ok(()),
+        true => {
             let allowed = format!(
-                "a metric that has one value at a point, because {metric} is a curve: give the plot `x: \"@\"`, or draw one \
-                 point of it, {metric}@X"
+                "a metric that has one value at a point, because {metric} is a curve: {instead}one point of it, {metric}@X"
             );
-            return Err(source.mistake(&format!("plots[{at}].y[{index}]"), metric, &allowed));
+            Err(source.mistake(field, metric, &allowed))
+        }
+    };
+    let curve = |field: &str, metric: &str| match is_curve(metric) {
+        true => Ok(()),
+        false => {
+            let allowed = "a curve, because the x of curves, `@`, is named here";
+            Err(source.mistake(field, metric, allowed))
+        }
+    };
+    for (at, plot) in experiment.plots.iter().enumerate() {
+        for (index, metric) in plot.y.iter().enumerate() {
+            let field = format!("plots[{at}].y[{index}]");
+            match plot.x.as_deref() == Some("@") {
+                true => curve(&field, metric)?,
+                false => one_value(&field, metric, "give the plot `x: \"@\"`, or draw ")?,
+            }
+        }
+    }
+    for (at, number) in experiment.paper.numbers.iter().enumerate() {
+        one_value(&format!("paper.numbers[{at}].metric"), &number.metric, "name ")?;
+    }
+    for (at, shape) in experiment.paper.shapes.iter().enumerate() {
+        let is_along_curve = shape.trend.as_ref().is_some_and(|trend| trend.along == "@");
+        for (place, term) in shape.terms() {
+            let field = format!("paper.shapes[{at}].{place}.metric");
+            match is_along_curve {
+                true => curve(&field, &term.metric)?,
+                false => one_value(&field, &term.metric, "name ")?,
+            }
         }
     }
     Ok(())
+}
+
+/// Is it a curve of its model, or of the clock? A point of a curve, `success_at@50`, is not.
+fn is_curve(model: Model, metric: &str) -> bool {
+    let known = metrics(model).iter().chain(TIMES);
+    let closed = |name: &str| name.split('_').filter(|part| !is_open(part)).count();
+    // `success_until` would also be the success of a user of the name `until`: the closest name counts.
+    let own = known.filter(|(name, _)| fits(name, metric)).max_by_key(|(name, _)| closed(name));
+    own.is_some_and(|(_, about)| about.starts_with("curve over")) && !metric.contains('@')
 }
 
 /// Checks that what the names of metrics name, such as a site, is there at some point of the experiment.
@@ -87,6 +115,11 @@ pub fn check_named(source: &Source, points: &[(Point, PreparedModel)]) -> Result
     Ok(())
 }
 
+/// Does a part of the name of a known metric stand for a name of the settings?
+fn is_open(part: &str) -> bool {
+    part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase())
+}
+
 /// Does the name fit this known metric?
 fn fits(known: &str, name: &str) -> bool {
     captured(known, name).is_some()
@@ -100,7 +133,7 @@ fn captured<'k, 'n>(known: &'k str, name: &'n str) -> Option<Vec<(&'k str, &'n s
     let mut found = Vec::new();
     let parts: Vec<&str> = known.split('_').collect();
     for (at, part) in parts.iter().enumerate() {
-        let is_open = part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
+        let is_open = is_open(part);
         let last = at + 1 == parts.len();
         let end = match (is_open, last) {
             (true, true) => rest.len(),
@@ -136,6 +169,23 @@ mod tests {
             ("success_at", "success_until", false),
         ] {
             assert_eq!(fits(known, name), is, "{known} {name}");
+        }
+    }
+
+    #[test]
+    fn a_curve_is_known_by_the_closest_name() {
+        for (name, is) in [
+            ("success", false),
+            ("success_at", true),
+            ("success_until", true),
+            ("success_usera", false),
+            ("success_usera_at", true),
+            ("success_at@50", false),
+            ("load_N0", true),
+            ("load_N0@50", false),
+            ("plan_sites_ms", true),
+        ] {
+            assert_eq!(is_curve(Model::Coallocations, name), is, "{name}");
         }
     }
 }

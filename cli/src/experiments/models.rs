@@ -11,6 +11,7 @@ use coalloc_proto::file::{is_unknown_field, problem_of_value};
 use coalloc_proto::v1;
 use coalloc_sim::coallocations;
 use coalloc_sim::experiment::file::{Model, SettingFault};
+use coalloc_sim::experiment::settings::ModelSettings;
 use coalloc_sim::experiment::{Measures, ModelError, Trace};
 use coalloc_sim::jobs::{self, JobsSettings};
 use coalloc_sim::tasks::{self, TasksSettings};
@@ -49,7 +50,7 @@ pub fn prepare(
             let file = given.get_mut("topology").and_then(|own| own.get_mut("federation"));
             let named = file.map(|file| federation("topology.federation", file.take()));
             let topology = named.transpose()?.map(Box::new);
-            let settings: TasksSettings = settings(&given, &[])?;
+            let settings: TasksSettings = settings(model, &given, &[])?;
             // Any seed will do: a setting is acceptable for all seeds or for none.
             tasks::check(&settings, topology.as_deref(), 1)?;
             Ok(PreparedModel::Tasks(Box::new(settings), topology))
@@ -61,12 +62,12 @@ pub fn prepare(
             let file = given.remove(field);
             let file = file.ok_or_else(|| Mistake::new(field.to_owned(), missing()))?;
             let topology = federation(field, file)?;
-            let settings: coallocations::Settings = settings(&given, &[field])?;
+            let settings: coallocations::Settings = settings(model, &given, &[field])?;
             coallocations::check(&settings, &topology)?;
             Ok(PreparedModel::Coallocations(Box::new(settings), Box::new(topology)))
         }
         Model::Jobs => {
-            let settings: JobsSettings = settings(given, &[])?;
+            let settings: JobsSettings = settings(model, given, &[])?;
             // Without the trace first: a mistake in the file is easier to mend than a missing trace.
             settings.check().map_err(ModelError::from)?;
             let file = traces.find(&settings.trace).map_err(|error| {
@@ -77,7 +78,7 @@ pub fn prepare(
             Ok(PreparedModel::Jobs(Box::new(settings), file))
         }
         Model::Workflows => {
-            let settings: WorkflowsSettings = settings(given, &[])?;
+            let settings: WorkflowsSettings = settings(model, given, &[])?;
             // Without the file first, as above.
             settings.check().map_err(ModelError::from)?;
             let mean_mips = settings.federation.mean_mips();
@@ -131,6 +132,7 @@ impl From<ModelError> for Mistake {
 /// # Errors
 /// The first setting that is misspelled.
 fn settings<T: DeserializeOwned>(
+    model: Model,
     settings: &Map<String, Value>,
     others: &[&str],
 ) -> Result<T, Mistake> {
@@ -142,8 +144,18 @@ fn settings<T: DeserializeOwned>(
             true => SettingFault::Name,
             false => SettingFault::Value,
         };
-        Mistake { fault, ..Mistake::new(field, problem_of_value(&problem, others)) }
+        // Those that were read before stand at the top.
+        let others = if field.contains('.') { &[] } else { others };
+        let problem = problem_of_value(&problem, others, range_of(model, &field).as_deref());
+        Mistake { fault, ..Mistake::new(field, problem) }
     })
+}
+
+/// What a setting may be, if it is a number.
+fn range_of(model: Model, path: &str) -> Option<String> {
+    let all = ModelSettings::of(model).described();
+    let own = all.into_iter().find(|setting| setting.path == path && setting.ends.is_some())?;
+    Some(format!("{} {}", own.range, own.unit).trim_end().to_owned())
 }
 
 /// The federation that the settings name, read as the daemons read it.

@@ -135,7 +135,8 @@ pub fn custom_place(folder: Option<&Path>, path: &str) -> Result<PathBuf, String
     let place = place.map_err(|error| error.to_string())?;
     match is_executable(&place) {
         true => Ok(place),
-        false => Err(format!("looked for an executable file at {}", place.display())),
+        false if place.is_file() => Err(format!("it may not be run: chmod +x {}", place.display())),
+        false => Err(format!("there is no such program; looked for a file at {}", place.display())),
     }
 }
 

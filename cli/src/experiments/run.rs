@@ -147,9 +147,10 @@ fn work(args: &RunArgs, stop: &Arc<AtomicBool>) -> Result<Answer, Failure> {
         _ => args.out.join("*/report.md"),
     };
     text += &format!(
-        "\n{} in {:.1} s on {threads} threads ({known} were there){memory}; {}\n",
+        "\n{} in {:.1} s on {} ({known} were there){memory}; {}\n",
         text::count(all - known, "run"),
         begun.elapsed().as_secs_f64(),
+        text::count(threads, "thread"),
         made.display()
     );
     let broken = tallies.iter().any(|tally| tally.broken > 0);

@@ -231,7 +231,7 @@ impl Source {
                 let bytes = bytes.map_err(|problem| {
                     let field =
                         self.experiment.field_of_setting(point, setting, SettingFault::Value);
-                    let problem = format!("program:{path}: there is no such program; {problem}");
+                    let problem = format!("program:{path}: {problem}");
                     at(&self.document, &field, &problem)
                 })?;
                 digests.insert(path, digest(&bytes));

@@ -291,6 +291,10 @@ impl RunsFile {
             return Ok(Self { runs: Vec::new(), torn: Vec::new(), whole: 0, is_new: true });
         }
         let (own, runs, torn) = taken(path, bytes)?;
+        // A run that has failed before its first result has left nothing to keep.
+        if runs.is_empty() && torn.is_empty() && own.refuse_other(path, head).is_err() {
+            return Ok(Self { runs, torn, whole: 0, is_new: true });
+        }
         own.refuse_other(path, head)?;
         Ok(Self { runs, torn, whole: end_of_lines(bytes) as u64, is_new: false })
     }

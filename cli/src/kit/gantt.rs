@@ -162,7 +162,10 @@ fn head(
     mark: &dyn Fn(Time) -> String,
 ) -> String {
     let least = apart.as_us() / 1_000_000;
-    let is_wide = |step: &i64| *step >= least && step % seconds == 0 && step / seconds >= MARK_GAP;
+    // Of times that rise, the last is the longest.
+    let longest = mark(start.saturating_add(Span::from_secs(length))).chars().count() as i64;
+    let gap = MARK_GAP.max(longest + 1);
+    let is_wide = |step: &i64| *step >= least && step % seconds == 0 && step / seconds >= gap;
     let step = MARKS.into_iter().find(is_wide).unwrap_or(length.max(seconds));
     let mut line = String::new();
     for at in (0..length).step_by(step as usize) {

@@ -178,6 +178,13 @@ pub fn moment(wire: Option<&Timestamp>) -> String {
     time(wire).map_or_else(|| "-".to_owned(), moment_of)
 }
 
+/// The full second of an instant of a message on the reader's clock: `2026-11-21 10:00:07 CET`; `-` as above.
+#[must_use]
+pub fn second(wire: Option<&Timestamp>) -> String {
+    let second = |time: Time| Time::from_us(time.as_us().div_euclid(1_000_000) * 1_000_000);
+    time(wire).map_or_else(|| "-".to_owned(), |time| moment_of(second(time)))
+}
+
 /// An instant on the reader's clock: `2026-11-21 10:00 CET`.
 #[must_use]
 pub fn moment_of(time: Time) -> String {

@@ -177,14 +177,21 @@ impl StartRange {
             page.request.earliest_start = Some(time_to_wire(self.start(from)));
             page.request.latest_start = Some(time_to_wire(self.start(to)));
             page.options.frames = u32::try_from(to - from + 1).ok();
-            // Alternatives are worth their time only if there is nothing else to tell.
-            let is_hopeless = to == self.count - 1 && whole.plans.is_empty();
-            page.options.alternatives = Some(is_hopeless);
+            page.options.alternatives = Some(false);
             let answer = planner.plan(&page, now).await?;
             whole.plans.extend(answer.plans);
             whole.refused.extend(answer.refused);
             whole.unreachable.extend(answer.unreachable);
-            whole.alternatives = answer.alternatives;
+        }
+        // Alternatives are worth their time only if there is nothing else to tell. What is smaller is wanted soon.
+        if whole.plans.is_empty() {
+            let mut page = asked.clone();
+            let last = (self.count - 1).min(page_max - 1);
+            page.request.earliest_start = Some(time_to_wire(self.start(0)));
+            page.request.latest_start = Some(time_to_wire(self.start(last)));
+            page.options.frames = u32::try_from(last + 1).ok();
+            page.options.alternatives = Some(true);
+            whole.alternatives = planner.plan(&page, now).await?.alternatives;
         }
         whole.unreachable.sort();
         whole.unreachable.dedup();

@@ -139,6 +139,9 @@ async fn run_series(
     if !args.json {
         return Ok(Answer { text: out, exit });
     }
+    if reservations.is_empty() && exit != Exit::Done {
+        return Err(Failure::new(exit, out.trim_end()));
+    }
     // The list has no place for what became of those without an answer.
     text::note(out.trim_end());
     let all = v1::ListResponse { reservations, ..v1::ListResponse::default() };
@@ -149,7 +152,10 @@ async fn run_series(
 fn told(new: &v1::Reservation) -> String {
     let outcome = match &new.change {
         Some(change) if change.state() == v1::ChangeState::Done => "changed",
-        Some(change) if change.state() == v1::ChangeState::Refused => "refused",
+        Some(change) if change.state() == v1::ChangeState::Refused && new.definite => "refused",
+        Some(change) if change.state() == v1::ChangeState::Refused => {
+            "refused, not finished: holds are being dropped, ask `coalloc show`"
+        }
         _ => "not finished: ask `coalloc show`",
     };
     let why = new.change.as_ref().and_then(|change| change.refusal.as_ref());
@@ -197,7 +203,10 @@ async fn change(
         change_id,
         request: Some(request),
         // If the change is refused, a person wants to know what would be possible instead.
-        options: Some(v1::PlanOptions { alternatives: Some(true), ..args.search.options() }),
+        options: Some(v1::PlanOptions {
+            alternatives: Some(args.series.is_none()),
+            ..args.search.options()
+        }),
         may_move: args.may_move,
     };
     let response = client.modify(rpc::with_needs(wire, needs)).await;
@@ -230,9 +239,9 @@ impl ModifyArgs {
         if says {
             return Ok(());
         }
-        let id = self.id();
+        let (id, named) = (self.id(), if self.series.is_some() { "--series " } else { "" });
         Err(Failure::bad_input(format!(
-            "nothing of {id} would change: say what to change, like `coalloc modify {id} --extend \
+            "nothing of {id} would change: say what to change, like `coalloc modify {named}{id} --extend \
              1h` or `--site NAME=8`; `coalloc modify --help` lists all that can change"
         )))
     }

@@ -98,8 +98,10 @@ pub async fn run(args: &UsageArgs) -> Result<Answer, Failure> {
 impl UsageArgs {
     fn window(&self, now: Time, clock: &ZoneClock) -> Result<Window, Failure> {
         let start = self.start.as_ref().map(|start| start.at(now));
-        let start = start.unwrap_or_else(|| clock.full_hour(now));
         let length = self.length.map_or(DAY, |length| length.0);
+        // A day begins with the full hour. A short window would be over before now.
+        let is_long = length > Span::from_secs(3_600);
+        let start = start.unwrap_or_else(|| if is_long { clock.full_hour(now) } else { now });
         Ok(Window::parse("--for", start, start.saturating_add(length))?)
     }
 

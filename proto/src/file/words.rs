@@ -188,11 +188,12 @@ impl Mistake<'_> {
 }
 
 /// What serde says of a value, in words, where the file it was read from is not at hand. `others` are fields that are
-/// allowed, too. A problem that is not known here is passed on unchanged.
+/// allowed, too; `range` is what a number may be here. A problem that is not known here is passed on unchanged.
 #[must_use]
-pub fn problem_of_value(problem: &str, others: &[&str]) -> String {
+pub fn problem_of_value(problem: &str, others: &[&str], range: Option<&str>) -> String {
     let of_type = || {
         let (found, allowed) = wrong_type(problem)?;
+        let allowed = range.unwrap_or(&allowed);
         Some(format!("{found} is not allowed; allowed: {allowed}"))
     };
     problem_of_name(problem, others).or_else(of_type).unwrap_or_else(|| problem.to_owned())
@@ -256,7 +257,11 @@ fn wrong_type(problem: &str) -> Option<(String, String)> {
         "null" | "unit" | "unit value" | "Option value" => "an empty value".to_owned(),
         // `string "many"`, `` integer `-1` ``, `` floating point `1.5` ``
         other => match other.split_once(['`', '"']) {
-            Some((_, value)) => format!("`{}`", value.trim_end_matches(['`', '"'])),
+            // The marks of a text are the mistake where a number belongs.
+            Some((_, text)) if other.starts_with("string") => {
+                format!("\"{}\"", text.trim_end_matches('"'))
+            }
+            Some((_, value)) => value.trim_end_matches('`').to_owned(),
             None => other.to_owned(),
         },
     };

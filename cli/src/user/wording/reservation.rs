@@ -147,7 +147,7 @@ pub fn describe(one: &v1::Reservation) -> String {
     if let Some(options) = &one.options {
         let _ = writeln!(out, "  planned with {}", flags(options));
     }
-    let created = text::instant(one.created.as_ref());
+    let created = text::second(one.created.as_ref());
     let attempts = text::count(one.attempts as usize, "attempt");
     let (user, request) = (&one.user, &one.request_id);
     let version = if one.version > 1 { format!(", version {}", one.version) } else { "".into() };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::suggest::choices;
+use coalloc_common::suggest::{choices, nearest};
 use coalloc_common::{InvalidField, limits};
 use serde_json::Value;
 
@@ -160,10 +160,25 @@ impl Experiment {
         found.ok_or_else(|| one_of(field, axis, &known, "an axis of the sweep"))
     }
 
-    /// Checks the axes of an `at`. Its values may be gone from the sweep: see [`Experiment::removed_values`].
+    /// Checks the axes of an `at`. Its values may be gone from the sweep: see [`Experiment::removed_values`]. A word that is nearly one
+    /// of them is misspelled.
     fn check_at(&self, field: &str, at: &BTreeMap<String, Value>) -> Result<(), InvalidField> {
-        at.keys()
-            .try_for_each(|axis| self.check_axis(&format!("{field}.at.{axis}"), axis).map(drop))
+        for (name, wanted) in at {
+            let field = format!("{field}.at.{name}");
+            let known = &self.check_axis(&field, name)?.values;
+            let known: Vec<String> = known.iter().map(Axis::label_of).collect();
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let is_misspelled = |wanted: &String| {
+                let is_word = wanted.parse::<f64>().is_err();
+                is_word
+                    && !known.contains(&wanted.as_str())
+                    && !nearest(wanted, known.iter().copied()).is_empty()
+            };
+            if let Some(wanted) = values(wanted).into_iter().find(is_misspelled) {
+                return Err(not_on_axis(field, &wanted, &known));
+            }
+        }
+        Ok(())
     }
 
     /// The values of axes that numbers, shapes and plots name, and that the sweep does not have: whoever removes a value from
@@ -185,17 +200,9 @@ impl Experiment {
                 let known: Vec<String> =
                     axis.iter().flat_map(|axis| &axis.values).map(Axis::label_of).collect();
                 let wanted = values(wanted).into_iter().filter(|wanted| !known.contains(wanted));
-                removed.extend(wanted.map(|wanted| {
-                    let allowed = format!(
-                        "a value of that axis: {}",
-                        choices(&wanted, known.iter().map(String::as_str))
-                    );
-                    InvalidField::new(
-                        format!("{field}.at.{name}"),
-                        InvalidField::quoted(&wanted),
-                        allowed,
-                    )
-                }));
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                let field = format!("{field}.at.{name}");
+                removed.extend(wanted.map(|wanted| not_on_axis(field.clone(), &wanted, &known)));
             }
         }
         removed
@@ -266,6 +273,11 @@ pub fn name(field: &str, text: &str) -> Result<(), InvalidField> {
     }
     let allowed = "1 to 128 characters of A-Z a-z 0-9 - _";
     Err(InvalidField::new(field, InvalidField::quoted(text), allowed))
+}
+
+fn not_on_axis(field: String, wanted: &str, known: &[&str]) -> InvalidField {
+    let allowed = format!("a value of that axis: {}", choices(wanted, known.iter().copied()));
+    InvalidField::new(field, InvalidField::quoted(wanted), allowed)
 }
 
 fn one_of(field: &str, value: &str, known: &[&str], what: &str) -> InvalidField {
