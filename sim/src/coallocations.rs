@@ -21,7 +21,7 @@ use coalloc_common::topology::Direction;
 use coalloc_common::{InvalidField, Topology};
 use coalloc_plan::ip::outside::Programs;
 
-pub use self::measure::METRICS;
+pub use self::measure::{CURVES, METRICS};
 pub use self::settings::Settings;
 use self::world::World;
 use crate::experiment::trace::TracedResource;

@@ -32,7 +32,7 @@ pub mod workload;
 
 use coalloc_common::InvalidField;
 
-pub use measure::METRICS;
+pub use measure::{CURVES, METRICS};
 pub use settings::{AtOneInstant, Estimates, JobPlanner, JobsSettings, Selection, ServerIndexKind};
 pub use swf::SwfTrace;
 use workload::{Job, SelectedJobs};

@@ -26,7 +26,7 @@ use coalloc_common::topology::Direction;
 use coalloc_common::workflow::Workflow;
 use coalloc_plan::WorkflowPlannerName;
 
-pub use self::measure::METRICS;
+pub use self::measure::{CURVES, METRICS};
 pub use self::settings::WorkflowsSettings;
 use self::world::World;
 use crate::experiment::trace::TracedResource;

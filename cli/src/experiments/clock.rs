@@ -22,6 +22,9 @@ pub const TIMES: &[(&str, &str)] = &[
     ("run_ms", "time that the whole run took, ms"),
 ];
 
+/// Those of them that are curves.
+pub const TIME_CURVES: &[&str] = &["plan_sites_ms", "plan_load_ms", "plan_request_ms"];
+
 /// Reads the clock when planning begins and ends.
 #[derive(Debug, Default)]
 pub struct Clock {

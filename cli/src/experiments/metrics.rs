@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use coalloc_common::suggest::did_you_mean;
 use coalloc_sim::experiment::file::{Model, Point};
 
-use super::clock::TIMES;
-use super::models::{PreparedModel, metrics};
+use super::clock::{TIME_CURVES, TIMES};
+use super::models::{PreparedModel, curves, metrics};
 use super::source::Source;
 use crate::kit::exit::Failure;
 use crate::kit::text;
@@ -80,7 +80,8 @@ fn is_curve(model: Model, metric: &str) -> bool {
     let closed = |name: &str| name.split('_').filter(|part| !is_open(part)).count();
     // `success_until` would also be the success of a user of the name `until`: the closest name counts.
     let own = known.filter(|(name, _)| fits(name, metric)).max_by_key(|(name, _)| closed(name));
-    own.is_some_and(|(_, about)| about.starts_with("curve over")) && !metric.contains('@')
+    own.is_some_and(|(name, _)| curves(model).chain(TIME_CURVES).any(|curve| curve == name))
+        && !metric.contains('@')
 }
 
 /// Checks that what the names of metrics name, such as a site, is there at some point of the experiment.

@@ -151,10 +151,10 @@ fn settings<T: DeserializeOwned>(
     })
 }
 
-/// What a setting may be, if it is a number.
+/// What a setting may be; `None` for one that has fields.
 fn range_of(model: Model, path: &str) -> Option<String> {
     let all = ModelSettings::of(model).described();
-    let own = all.into_iter().find(|setting| setting.path == path && setting.ends.is_some())?;
+    let own = all.into_iter().find(|setting| setting.path == path && !setting.range.is_empty())?;
     Some(format!("{} {}", own.range, own.unit).trim_end().to_owned())
 }
 
@@ -259,6 +259,17 @@ pub const fn metrics(model: Model) -> &'static [(&'static str, &'static str)] {
         Model::Jobs => jobs::METRICS,
         Model::Workflows => workflows::METRICS,
     }
+}
+
+/// The metrics of a model that are curves.
+pub fn curves(model: Model) -> impl Iterator<Item = &'static &'static str> {
+    let all: &[&str] = match model {
+        Model::Tasks => &[],
+        Model::Coallocations => coallocations::CURVES,
+        Model::Jobs => jobs::CURVES,
+        Model::Workflows => workflows::CURVES,
+    };
+    all.iter()
 }
 
 /// The metrics of the model `tasks`.

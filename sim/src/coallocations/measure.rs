@@ -23,12 +23,12 @@ pub const METRICS: &[(&str, &str)] = &[
         "success_at",
         "curve over load (%): share of the requests of each tenth of the day that were reserved",
     ),
-    ("success_USER_at", "the same for one user"),
+    ("success_USER_at", "curve over load (%): the same for one user"),
     ("success_until", "curve over load (%): share of all requests up to then that were reserved"),
-    ("success_USER_until", "the same for one user"),
+    ("success_USER_until", "curve over load (%): the same for one user"),
     ("load", "share of the CPUs of the whole reserved day that is booked at the end"),
     ("load_SITE", "curve over load (%): share of one site's CPUs that is booked by then"),
-    ("load_in_DOMAIN", "the same for all sites of a domain"),
+    ("load_in_DOMAIN", "curve over load (%): the same for all sites of a domain"),
     ("load_spread", "curve over load (%): largest less smallest load of a site"),
     ("late_min", "mean time from earliest start to start, min"),
     ("answer_ms", "mean time from arrival to answer, simulated, ms"),
@@ -52,6 +52,17 @@ pub const METRICS: &[(&str, &str)] = &[
     ),
     ("over_optimum", "value of its plans divided by the least value, mean"),
     ("cpu_value", "unit value of the reserved CPUs, mean per CPU"),
+];
+
+/// The metrics that are curves, over the load.
+pub const CURVES: &[&str] = &[
+    "success_at",
+    "success_USER_at",
+    "success_until",
+    "success_USER_until",
+    "load_SITE",
+    "load_in_DOMAIN",
+    "load_spread",
 ];
 
 /// Number of points of a curve over load.

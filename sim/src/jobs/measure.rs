@@ -57,6 +57,21 @@ pub const METRICS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The metrics that are curves, over bins.
+pub const CURVES: &[&str] = &[
+    "wait_share",
+    "wait_from_submission_share",
+    "wait_by_size",
+    "wait_by_size_left",
+    "wait_by_run",
+    "penalty_by_run",
+    "jobs_by_size",
+    "jobs_by_size_left",
+    "jobs_by_run",
+    "attempts_by_size",
+    "attempts_by_size_left",
+];
+
 /// An hour in seconds.
 const HOUR: i64 = 3_600;
 /// The width of a bin of sizes.

@@ -52,6 +52,9 @@ pub const METRICS: &[(&str, &str)] = &[
     ("channels", "channels of a workflow, mean"),
 ];
 
+/// The metrics that are curves.
+pub const CURVES: &[&str] = &["rejection_by_synchronous"];
+
 /// Ratios are summed in parts of this.
 const PARTS: i128 = 1_000_000;
 

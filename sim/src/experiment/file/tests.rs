@@ -106,7 +106,11 @@ fn mistakes_name_their_field() {
         ("set: {planner: ect}", "sets: {planner: ect}", "sweep[1].values[0]"),
         ("count: 5", "count: 0", "seeds.count"),
         ("count: 5", "count: 900000000", "seeds.count"),
-        ("at: {lambda: 2.5}", "at: {lambda: 3}", "paper.numbers[0].at.lambda"),
+        (
+            "at: {planner: late}",
+            "at: {planner: lat}",
+            "paper.shapes[0].order.falling[0].at.planner",
+        ),
         ("at: {lambda: 2.5}", "at: {speed: 3}", "paper.numbers[0].at.speed"),
         ("- {metric: blocking, at", "- {metric: delay, at", "paper.numbers[0].metric"),
         ("[{metric: blocking, at: {planner: late}},", "[", "paper.shapes[0].order.falling"),
