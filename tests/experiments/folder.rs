@@ -177,7 +177,7 @@ fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not()
     assert_eq!(text(&runs), whole, "overwritten");
     let timed = "metrics:\n  - {name: plan_ms, label: Time}";
     std::fs::write(&file, MINE.replace("metrics:", timed)).unwrap();
-    refused("or its runs timed");
+    refused("or from runs that were not timed");
     assert_eq!(text(&runs), whole, "overwritten");
     std::fs::write(&file, MINE.replace("label: Success", "label: Ratio")).unwrap();
     let told = run(&file, &out, &[]);

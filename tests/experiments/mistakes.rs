@@ -24,12 +24,12 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
         (
             "requests: 3",
             "requests: many",
-            "mine.yaml:6: settings.workload.requests: \"many\" is not allowed; allowed: 1 to ",
+            "mine.yaml:6: settings.workload.requests: \"many\" is not allowed; allowed: a whole number from 0",
         ),
         (
             "requests: 3",
             "requests: -1",
-            "mine.yaml:6: settings.workload.requests: -1 is not allowed; allowed: 1 to ",
+            "mine.yaml:6: settings.workload.requests: -1 is not allowed; allowed: a whole number from 0",
         ),
         (
             "workload: {requests: 3}",

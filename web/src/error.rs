@@ -8,7 +8,7 @@
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use prost::Message as _;
 use serde_json::{Map, Value, json};
@@ -79,7 +79,11 @@ pub fn of_http(status: StatusCode, message: &str) -> Response<Body> {
         StatusCode::MISDIRECTED_REQUEST => "permission_denied",
         _ => "invalid_argument",
     };
-    of_json(status, &json!({ "code": code, "message": message }))
+    let mut response = of_json(status, &json!({ "code": code, "message": message }));
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    }
+    response
 }
 
 fn of_json(status: StatusCode, json: &Value) -> Response<Body> {

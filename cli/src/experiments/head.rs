@@ -99,6 +99,8 @@ impl Head {
     pub fn refuse_other(&self, path: &Path, wanted: &Self) -> Result<(), Failure> {
         let kind = |head: &Self| match head.small {
             true => format!("{} (a --small run)", head.experiment),
+            // Of two kinds of runs of one experiment, both are named.
+            false if self.small != wanted.small => format!("{} (a full run)", head.experiment),
             false => head.experiment.clone(),
         };
         let named = |field: &str, problem: &str| {
@@ -118,8 +120,9 @@ impl Head {
         }
         if self.digest != wanted.digest {
             let problem = format!(
-                "the folder holds results of {} from before its settings or sweep were changed, \
-                 or its runs timed; choose another --out",
+                "the folder holds results of {} from before its settings, its sweep, a file \
+                 that it includes or a planner that it starts was changed, or from runs that were not timed; choose \
+                 another --out",
                 kind(self)
             );
             return named("digest", &problem);

@@ -147,7 +147,10 @@ fn results_of_something_else_are_refused_with_what_differs() {
     revised.program.as_mut().unwrap().revision += 1;
     for (wanted, said) in [
         (head("yours"), ":1: experiment: the folder holds results of mine, not of yours; choose"),
-        (small, ":1: small: the folder holds results of mine, not of mine (a --small run); choose"),
+        (
+            small,
+            ":1: small: the folder holds results of mine (a full run), not of mine (a --small run); choose",
+        ),
         (other, ":1: digest: the folder holds results of mine from before"),
         (newer, "and this is coalloc 9.0.0 with revision"),
         (revised, "results of two programs are not mixed; choose another --out, or remove"),
@@ -177,4 +180,16 @@ fn a_closed_folder_is_free_even_if_a_program_that_is_being_started_still_has_its
     drop(store);
     assert_eq!(Store::open(folder.path(), &head("mine"), TEXT).unwrap().1.len(), 1);
     drop(inherited);
+}
+
+#[test]
+fn a_folder_in_which_no_run_has_ended_is_for_any_experiment() {
+    let (folder, store) = begun(&[]);
+    drop(store);
+    let (mut store, found) = Store::open(folder.path(), &head("yours"), TEXT).unwrap();
+    assert!(found.is_empty());
+    store.add(&run("1", 1)).unwrap();
+    drop(store);
+    assert_eq!(text(&folder).lines().next(), Some(head("yours").line().as_str()));
+    assert!(refused(folder.path(), &head("mine")).contains("results of yours, not of mine"));
 }

@@ -59,7 +59,7 @@ pub(crate) const TABLE: &[Setting] = &[
         allowed: Allowed::Number { least: 0.001, is_open: true, most: 1e9, unit: "s" },
     },
     Setting::whole("workload.day_min", 1, DAY_MAX_MIN.unsigned_abs(), "min"),
-    Setting::other("workload.requests", "any whole number from 0"),
+    Setting::other("workload.requests", "a whole number from 0"),
     Setting {
         path: "workload.cpus",
         allowed: Allowed::List {
