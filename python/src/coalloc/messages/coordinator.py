@@ -209,8 +209,9 @@ class Reservation(Value):
     microseconds.
     """
     alternatives: Alternatives | None = None
-    """What could be reserved instead, when the reservation failed. Only in answers to Reserve,
-    and only if it was requested: it is not remembered.
+    """What could be reserved instead, when the reservation failed, or when a change of one that
+    has not begun was refused. Only in answers to Reserve and Modify, and only if it was
+    requested: it is not remembered.
     """
     options: PlanOptions | None = None
     """How plans were searched for, as it was requested, of the version that is booked. For

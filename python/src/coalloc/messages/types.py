@@ -535,7 +535,7 @@ class PlanOptions(Value):
     """Number of plans wanted (N'), 1 to 256. Unset: one for each frame that has a plan."""
     alternatives: bool | None = None
     """True: when nothing can be planned, search for alternatives (the nearest window, smaller
-    amounts). Unset: true for Plan, false for Reserve.
+    amounts). Unset: true for Plan, false for Reserve and Modify.
     """
 
     @property
