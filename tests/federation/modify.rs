@@ -132,6 +132,42 @@ async fn what_does_not_fit_beside_others_is_refused_and_the_old_version_stays_wh
     federation.audit_at_rest().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_change_says_what_would_fit_with_its_own_booking_counted_as_free() {
+    let federation = Federation::start().await;
+    let request = pair(10, 600, 3_600, 600);
+    let one = federation.reserve("one", request.clone()).await;
+    federation.reserve_confirmed("two", pair(10, 300, 3_600, 600)).await;
+    let wanted = with(&request, |r| r.links[0].bandwidth_bps = 900_000_000);
+    let change = |id: &str, alternatives| v1::ModifyRequest {
+        id: "one".to_owned(),
+        change_id: id.to_owned(),
+        request: Some(wanted.clone()),
+        options: Some(v1::PlanOptions { alternatives, ..Default::default() }),
+        ..Default::default()
+    };
+    let call = |request| async { federation.grc().modify(request).await.unwrap().into_inner() };
+    let silent = call(change("silent", None)).await.reservation.unwrap();
+    assert_eq!((change_of(&silent).0, silent.alternatives), (ChangeState::Refused, None));
+    let told = call(change("told", Some(true))).await.reservation.unwrap();
+    assert_eq!(change_of(&told), (ChangeState::Refused, 1), "{told:?}");
+    let found = told.alternatives.unwrap();
+    let later = found.nearest_plan.as_ref().unwrap().window.as_ref().unwrap();
+    assert!(later.start.as_ref().unwrap().seconds > ends(&one).0, "{found:?}");
+    // 1000 less the other's 300: more than the 100 that are free beside both.
+    let rates: Vec<u64> = found
+        .smaller
+        .iter()
+        .filter_map(|smaller| smaller.request.as_ref())
+        .flat_map(|request| &request.links)
+        .map(|link| link.bandwidth_bps)
+        .collect();
+    assert!(rates.iter().any(|rate| (600_000_000..=700_000_000).contains(rate)), "{rates:?}");
+    let unchanged = federation.get("one").await.unwrap();
+    assert_eq!((unchanged.version, &unchanged.plan), (1, &one.plan));
+    federation.audit_at_rest().await;
+}
+
 /// The RM itself admits a new version, whatever a coordinator has planned.
 ///
 /// (SuPA, an NSI provider, takes the capacity of a modified reservation without looking at what is free.)

@@ -389,6 +389,25 @@ mod tests {
         assert_eq!((starts.first, starts.last()), (NOON, after(24 * 60)));
     }
 
+    #[tokio::test]
+    async fn what_is_smaller_is_offered_for_the_soonest_starts() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/federations/elgl.yaml");
+        let mut planner = Planner::Offline(Box::new(Federation::read(&file).unwrap()));
+        // More starts than one call has.
+        let args = args("--site a=500 --for 1h --earliest-start 2026-11-21T12:00:00Z --step 1min");
+        let mut asked = args.request.load(NOON).unwrap();
+        asked.request.latest_start = Some(time_to_wire(after(300)));
+        let starts = StartRange::over(NOON, after(300), Some(MINUTE)).unwrap();
+        assert!(starts.count > i64::from(limits::FRAMES_MAX), "{starts:?}");
+        let answer = starts.search(&mut planner, &asked, NOON).await.unwrap();
+        assert!(answer.plans.is_empty());
+        let smaller = &answer.alternatives.unwrap().smaller;
+        let start = smaller[0].plan.as_ref().and_then(start_of).unwrap();
+        assert!(start < starts.start(i64::from(limits::FRAMES_MAX)), "{start}");
+        let all = answer.refused.len();
+        assert_eq!(i64::try_from(all).unwrap(), starts.count, "each start is refused once");
+    }
+
     #[test]
     fn neighbouring_starts_that_fit_are_one_range_and_the_first_can_be_reserved() {
         let starts = StartRange { first: NOON, step: STEP, count: 10 };
