@@ -43,8 +43,8 @@ pub fn read(
         let wire = request.ok_or_else(missing)?;
         let soonest = now.saturating_add(limits::SOONEST_LEAD).next_second();
         Ok(Admitted {
-            request: request_from_wire(wire, soonest)?,
-            user: user_name("user", &wire.user)?,
+            request: request_from_wire(wire, soonest).map_err(in_request)?,
+            user: user_name("request.user", &wire.user)?,
             options: plan_options(options, defaults)?,
         })
     };
@@ -57,7 +57,14 @@ pub fn read(
 /// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not described itself,
 /// because the site may belong to that RM; otherwise INVALID_ARGUMENT.
 pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), Status> {
-    on(federation, || check_references(&federation.topology, &admitted.request))
+    on(federation, || {
+        check_references(&federation.topology, &admitted.request).map_err(in_request)
+    })
+}
+
+/// The path of a field of the request in the message of a call.
+fn in_request(error: InvalidField) -> InvalidField {
+    error.within("request")
 }
 
 /// What a check of names makes of the federation.

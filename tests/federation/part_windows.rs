@@ -200,7 +200,7 @@ async fn windows_of_parts_are_changed_while_the_reservation_lies_ahead() {
     short.duration = seconds(2 * HOUR);
     let error = modify(&federation, "short", short).await.unwrap_err();
     let (field, problem) = blamed(&error);
-    assert_eq!(field, "sites[1].length");
+    assert_eq!(field, "request.sites[1].length");
     assert!(problem.contains("1 s to 1 h"), "{problem}");
     federation.audit_at_rest().await;
 }
@@ -367,7 +367,7 @@ async fn a_wrong_window_is_refused_with_field_value_and_range() {
         let error = federation.try_reserve("wrong", request).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument);
         let (blamed, problem) = blamed(&error);
-        assert_eq!(blamed, field, "{problem}");
+        assert_eq!(blamed, format!("request.{field}"), "{problem}");
         assert!(problem.contains(allowed), "{field}: {problem}");
     }
     for rm in RMS {

@@ -269,6 +269,13 @@ async fn what_is_no_call_is_told_and_a_page_of_another_site_calls_nothing() {
     assert_eq!(status, 429, "{body}");
     let (status, body) = curl(&[&format!("http://{web}/nothing")]);
     assert!(status == 404 && body.contains("POST /coalloc.v1.Coordinator/METHOD"), "{body}");
+    for path in ["coalloc.v1.Coordinator/Gett", "gett"] {
+        let (_, body) = curl(&["--header", json, "--data", "{}", &format!("http://{web}/{path}")]);
+        assert!(body.contains("did you mean Get?"), "{body}");
+    }
+    // A value that is wrong is quoted, and not the line.
+    let (status, body) = curl(&["--header", json, "--data", "{\"id\": 5, \"x\": 1}", &url.replace("/List", "/Get")]);
+    assert!(status == 400 && body.contains("`5` appears where text"), "{body}");
     let elsewhere = format!("http://{web}/coalloc.v1.ResourceManager/Describe");
     assert_eq!(curl(&["--header", json, "--data", "{}", &elsewhere]).0, 404);
 }

@@ -47,7 +47,7 @@ fn python_and_curl_call_a_federation_as_the_chapter_says() {
         "event: confirmed - booked everywhere\n",
         "released: terminated\n",
         "refused: REASON_BEYOND_CAPACITY - ",
-        "failed: INVALID_ARGUMENT INVALID_FIELD [('sites[0].cpus', '0 is not allowed",
+        "failed: INVALID_ARGUMENT INVALID_FIELD [('request.sites[0].cpus', '0 is not allowed",
         "\"requestId\":\"from-curl\",\"user\":\"alice\",\"state\":\"RESERVATION_STATE_CONFIRMED\"",
         "\"code\":\"not_found\"",
         "data: {\"event\":{",

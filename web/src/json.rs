@@ -16,10 +16,11 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use bytes::Bytes;
 use coalloc_common::limits;
+use coalloc_common::suggest::did_you_mean;
 use coalloc_net::server::local::LocalServices;
 use coalloc_net::status;
 use coalloc_proto::file::SpellingMistake;
-use coalloc_proto::method::Method;
+use coalloc_proto::method::{METHODS, Method};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -27,7 +28,7 @@ use tonic::Status;
 use tower_service::Service as _;
 
 use crate::listener::WebClient;
-use crate::{error, events, host, site};
+use crate::{SERVICES, error, events, host, site};
 
 /// Headers of a request that are metadata of its call.
 const METADATA: [&str; 3] = ["coalloc-needs", "traceparent", "tracestate"];
@@ -51,13 +52,24 @@ pub(crate) async fn answer(
 /// Answers a request for anything else: a program in JSON, a person in plain text.
 pub(crate) async fn nothing_here(request: Request) -> Response<Body> {
     let path = request.uri().path();
+    let guess = nearest_method(path);
     let text = format!(
-        "there is nothing at {path:?}; the first page is /, and methods are called with POST /coalloc.v1.Coordinator/METHOD"
+        "there is nothing at {path:?}; the first page is /, and methods are called with POST \
+         /coalloc.v1.Coordinator/METHOD{guess}"
     );
     match request.method() == http::Method::POST || is_json(request.headers(), ACCEPT) {
         true => error::of_http(StatusCode::NOT_FOUND, &text),
         false => plain(StatusCode::NOT_FOUND, text + "\n"),
     }
+}
+
+/// `; did you mean Get?`, if the last part of a path is nearly the name of a method that can be called here.
+fn nearest_method(path: &str) -> String {
+    let callable = METHODS.iter().filter_map(|method| {
+        let (service, name) = method.path.trim_start_matches('/').split_once('/')?;
+        SERVICES.contains(&service).then_some(name)
+    });
+    did_you_mean(path.rsplit('/').next().unwrap_or_default(), callable)
 }
 
 /// Why a request is not carried out.
@@ -78,7 +90,10 @@ impl From<Status> for Mistake {
 async fn answered(services: LocalServices, request: Request) -> Result<Response<Body>, Mistake> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
-    let unknown = || Status::unimplemented(format!("{path} is no method of this coordinator"));
+    let unknown = || {
+        let guess = nearest_method(path);
+        Status::unimplemented(format!("{path} is no method of this coordinator{guess}"))
+    };
     let method = Method::at(path).ok_or_else(unknown)?;
     let client = head.extensions.get::<WebClient>().cloned().unwrap_or_default();
     check_host(&head.headers, client.has_tls)?;

@@ -1,7 +1,7 @@
 //! Connections over HTTP/1.1: TLS where the coordinator has an identity, bounds, and who is at the other end.
 //!
 //! A connection has a bounded time for the head of each request, so silence costs a place for seconds only. A client whose
-//! certificate is no longer believed is cut off at once.
+//! certificate is no longer believed is cut off at once. Where TLS is spoken, whoever speaks without it is told so.
 //!
 //! Left out: what is answered ([`crate::json`]).
 
@@ -17,12 +17,21 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
 use crate::WebSources;
+
+/// The first byte of whoever speaks TLS: the type of its first record (RFC 8446, section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+/// Bytes of a request without TLS that are read before it is answered.
+const UNREAD_MAX: usize = 8_192;
+/// What whoever does not speak TLS is told where it is spoken.
+const WITHOUT_TLS: &str = "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\r\n\
+    this address speaks TLS: write https:// in front of it instead of http://\n";
 
 /// The client of a connection; an extension of each of its requests.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +63,7 @@ pub async fn serve(
                     // If the option cannot be set, the connection has ended, and reading it will say so.
                     let _ = stream.set_nodelay(true);
                     let entrance = Entrance { tls: tls.clone(), router: router.clone(), place };
-                    connections.spawn(entrance.attend(Box::new(stream), stopping.subscribe()));
+                    connections.spawn(entrance.attend(stream, stopping.subscribe()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no connection to the web listener could be accepted");
@@ -84,17 +93,12 @@ struct Entrance {
 }
 
 impl Entrance {
-    async fn attend(self, stream: BoxStream, mut stopping: watch::Receiver<bool>) {
+    async fn attend(self, stream: TcpStream, mut stopping: watch::Receiver<bool>) {
         let Self { tls, router, place } = self;
         let patience: Duration = limits::WEB_HEAD_PATIENCE.to_std();
-        let (stream, client) = match &tls {
-            None => (stream, None),
-            Some(tls) => match tokio::time::timeout(patience, tls.accept(stream)).await {
-                Ok(Ok(accepted)) => accepted,
-                // The client was told.
-                Ok(Err(_)) | Err(_) => return,
-            },
-        };
+        let entered = tokio::time::timeout(patience, enter(tls.as_ref(), stream));
+        // Whoever does not get in was told.
+        let Ok(Ok((stream, client))) = entered.await else { return };
         let has_tls = tls.is_some();
         let judged = disbelief(tls, client.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
@@ -123,6 +127,24 @@ impl Entrance {
         }
         drop(place);
     }
+}
+
+/// The stream within TLS, if that is spoken here, and who is at its other end.
+async fn enter(
+    tls: Option<&TlsServer>,
+    mut stream: TcpStream,
+) -> std::io::Result<(BoxStream, Option<Arc<ProvenClient>>)> {
+    let Some(tls) = tls else { return Ok((Box::new(stream), None)) };
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
+        // What is read is not answered with a reset, behind which the text would be lost.
+        let mut unread = [0; UNREAD_MAX];
+        let _ = stream.read(&mut unread).await?;
+        stream.write_all(WITHOUT_TLS.as_bytes()).await?;
+        stream.shutdown().await?;
+        return Err(std::io::Error::other("it does not speak TLS"));
+    }
+    tls.accept(Box::new(stream)).await
 }
 
 /// Done when the client is not believed any more.

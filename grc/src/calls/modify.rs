@@ -182,7 +182,7 @@ fn pin(
         let Some(old) = old.filter(|old| stays(&old.at)) else { continue };
         match &site.pinned_to {
             Some(pinned) if *pinned != old.at => {
-                let allowed = format!("{}, where it is, unless sites may move (may_move)", old.at);
+                let allowed = format!("{}, where it is, unless `may_move` is set", old.at);
                 return Err(InvalidField::new(
                     format!("sites[{index}].pinned_to"),
                     InvalidField::quoted(pinned),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use coalloc_common::limits;
+use coalloc_common::{InvalidField, limits};
 use coalloc_net::authorization::Caller;
 use coalloc_net::authorization::call_rates::CallQuotas;
 use coalloc_net::convert::RequestOptions;
@@ -107,13 +107,17 @@ impl GrcService {
     /// everything. What is reserved for a parent coordinator belongs to none of our users, whatever its user is called.
     ///
     /// # Errors
-    /// NOT_FOUND, as if there were nothing of this id.
+    /// INVALID_ARGUMENT for an empty id; otherwise NOT_FOUND, as if there were nothing of this id.
     pub(crate) async fn check_sees(
         &self,
         caller: &Caller,
         kind: &str,
         id: &str,
     ) -> Result<(), Status> {
+        if id.is_empty() {
+            let missing = InvalidField::missing("id", &format!("the id of a {kind}"));
+            return Err(status::invalid(&missing));
+        }
         if caller.reads_all() {
             return Ok(());
         }

@@ -111,17 +111,23 @@ impl Mistake<'_> {
         if let Some(sign) = self.problem.strip_prefix("expected `") {
             return Some(format!("expected `{sign} in or before `{written}`"));
         }
-        // The first match counts, so particular messages come before general ones.
-        let shapes = [
-            ("expected mapping start", "appears where `field: value` is expected"),
+        let of_values = [
             ("expected struct", "appears where fields and values are expected"),
-            ("expected sequence start", "appears where a list is expected"),
             ("expected a sequence", "appears where a list is expected"),
-            ("expected string scalar", "appears where text is expected"),
             ("null into string", "appears where text is expected"),
             ("expected a string", "appears where text is expected"),
             ("invalid boolean", "is not allowed; allowed: true, false"),
             ("expected a boolean", "is not allowed; allowed: true, false"),
+        ];
+        let said = |(said, _): &&(&str, &str)| self.problem.contains(said);
+        if let Some((_, sentence)) = of_values.iter().find(said) {
+            return Some(format!("`{}` {sentence}", self.value()));
+        }
+        // The first match counts, so particular messages come before general ones.
+        let shapes = [
+            ("expected mapping start", "appears where `field: value` is expected"),
+            ("expected sequence start", "appears where a list is expected"),
+            ("expected string scalar", "appears where text is expected"),
             (
                 "simple key expected ':'",
                 "is not `field: value`; is the colon missing, or the space after it?",
@@ -151,7 +157,7 @@ impl Mistake<'_> {
             ),
             ("trailing comma", "follows a comma; allowed: no comma before it"),
         ];
-        let (_, sentence) = shapes.iter().find(|(said, _)| self.problem.contains(said))?;
+        let (_, sentence) = shapes.iter().find(said)?;
         Some(format!("`{written}` {sentence}"))
     }
 

@@ -75,7 +75,11 @@ def read_details(trailer: bytes | None) -> Details:
 
 
 def _problems(bad: wire.BadRequest) -> tuple[FieldProblem, ...]:
-    return tuple(FieldProblem(one.field, one.description) for one in bad.field_violations)
+    # Paths begin at the message of the call; whoever made the request knows it as the whole.
+    return tuple(
+        FieldProblem(one.field.removeprefix("request."), one.description)
+        for one in bad.field_violations
+    )
 
 
 def write_details(*details: Message) -> bytes:

@@ -2,6 +2,7 @@
 
 use coalloc_common::Role;
 use coalloc_proto::v1;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::stranger::https;
 use super::world::{TlsWorld, request};
@@ -148,6 +149,12 @@ async fn experiments_are_for_whoever_may_see_the_topology() {
         let foreign = https(&alice.address, None, &get).await;
         assert!(status(&foreign) == "401" && !foreign.contains(&mark), "{path}: {foreign}");
     }
+    // Whoever speaks no TLS is told to.
+    let mut plain = tokio::net::TcpStream::connect(&alice.address).await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut told = String::new();
+    plain.read_to_string(&mut told).await.unwrap();
+    assert!(status(&told) == "400" && told.contains("https://"), "{told}");
     // What there is not looks to a stranger as what there is.
     let get = "GET /experiments/none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     assert_eq!(status(&https(&alice.address, None, get).await), "401");
