@@ -57,6 +57,12 @@ async fn the_same_command_after_a_killed_client_makes_nothing_twice() {
     let told = run(&federation, "modify --series lab --for 2h", 0);
     assert_eq!(told.matches(": changed; ").count(), 12, "{told}");
     assert_eq!(members(&federation, "lab").await.len(), 12);
+    // Whoever takes the name of a series for an id is told how to name a series.
+    for command in ["show lab", "modify lab --for 1h", "release lab"] {
+        let Output { status, stderr, .. } = coalloc(&federation, command).output().unwrap();
+        let told = String::from_utf8_lossy(&stderr);
+        assert!(status.code() == Some(6) && told.contains("--series lab`"), "{command}: {told}");
+    }
     let told = run(&federation, "release --series lab", 0);
     assert_eq!(told.matches(": terminated\n").count(), 12, "{told}");
     assert_eq!(run(&federation, "release --series lab", 0), "nothing is left to release\n");

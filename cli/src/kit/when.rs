@@ -149,7 +149,10 @@ impl PastInstant {
             }
         };
         match time > now {
-            true => Err(format!("{time} has not passed; allowed: an instant before now, or -2h")),
+            true => {
+                let time = text::moment_of(time);
+                Err(format!("{time} has not passed; allowed: an instant before now, or -2h"))
+            }
             false => Ok(Self(time)),
         }
     }

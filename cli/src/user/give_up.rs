@@ -143,8 +143,8 @@ mod tests {
             ..v1::GivenUp::default()
         };
         let text = reservation::given_up(&one);
-        assert!(text.contains("by alice (disk burnt) at 2026-11-21T12:00:00Z"), "{text}");
-        assert!(text.contains("may still have it booked until 2026-11-21T13:00:00Z"), "{text}");
+        assert!(text.contains("by alice (disk burnt) at 2026-11-21 12:00 UTC"), "{text}");
+        assert!(text.contains("may still have it booked until 2026-11-21 13:00 UTC"), "{text}");
         let reservation = v1::Reservation {
             state: v1::ReservationState::Failed.into(),
             definite: true,
@@ -155,7 +155,7 @@ mod tests {
         assert!(!reservation::describe(&reservation).contains("nothing is held"));
         one.ended = at(1_795_269_600);
         let text = reservation::given_up(&one);
-        assert!(text.contains("has had nothing of it since 2026-11-21T14:00:00Z"), "{text}");
+        assert!(text.contains("has had nothing of it since 2026-11-21 14:00 UTC"), "{text}");
         let reservation = v1::Reservation { given_up: vec![one], ..reservation };
         assert!(reservation::describe(&reservation).contains("nothing is held"));
     }

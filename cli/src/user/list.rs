@@ -160,6 +160,9 @@ impl ListQuery {
     fn count(&self, all: &[v1::Reservation]) -> String {
         let listed = self.newest(all).len();
         let mut line = match (listed, all.len()) {
+            (_, 0) if !self.series.is_empty() => {
+                format!("no reservations of a series {:?}", self.series)
+            }
             (_, 0) => "no reservations".to_owned(),
             (listed, all) if listed < all => {
                 let listed = text::count(listed, "reservation");

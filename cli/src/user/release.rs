@@ -50,7 +50,12 @@ pub struct ReleaseArgs {
 pub async fn run(args: &ReleaseArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     if let [id] = &args.id[..] {
-        let (reservation, exit) = args.release(&mut client, id).await?;
+        let (reservation, exit) = match args.release(&mut client, id).await {
+            Ok(released) => released,
+            Err(failure) => {
+                return Err(series::failure_of_id(&mut client, failure, id, "release").await);
+            }
+        };
         let text = if args.json { text::json(&reservation)? } else { describe(&reservation) };
         return Ok(Answer { text, exit });
     }

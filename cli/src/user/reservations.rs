@@ -6,6 +6,7 @@ use coalloc_proto::v1;
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::rpc::{self, GrcArgs};
 use crate::kit::text;
+use crate::user::series;
 use crate::user::wording::data_plane;
 use crate::user::wording::reservation::{describe, is_being_planned};
 use tonic::Code;
@@ -29,7 +30,13 @@ pub struct ShowArgs {
 pub async fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     let mut client = args.grc.connect().await?;
     let response = client.get(v1::GetRequest { id: args.id.clone() }).await;
-    let response = response.map_err(|status| rpc::failure(&status))?.into_inner();
+    let response = match response {
+        Ok(response) => response.into_inner(),
+        Err(status) => {
+            let failure = rpc::failure(&status);
+            return Err(series::failure_of_id(&mut client, failure, &args.id, "list").await);
+        }
+    };
     let reservation = given(response.reservation)?;
     if args.json {
         return Ok(Answer { text: text::json(&reservation)?, exit: exit_of_show(&reservation) });

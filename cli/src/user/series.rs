@@ -10,6 +10,7 @@ use clap::Args;
 use coalloc_common::{Span, Time, limits};
 use coalloc_net::convert::{span_from_wire, time_to_wire};
 use coalloc_proto::v1;
+use coalloc_protocol::capability::Capability;
 
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::kit::recurrence::Recurrence;
@@ -284,6 +285,27 @@ pub async fn members(
     }
     check_one_user(series, &all)?;
     Ok(all)
+}
+
+/// A failure about an id that nobody has; if it is the name of a series, what to type instead behind `coalloc`.
+pub async fn failure_of_id(
+    client: &mut Coordinator,
+    failure: Failure,
+    id: &str,
+    instead: &str,
+) -> Failure {
+    if failure.exit != Exit::NotFound {
+        return failure;
+    }
+    let request = v1::ListRequest { page_size: Some(1), ..of_series(id, None) };
+    let found = client.list(rpc::with_needs(request, Some(Capability::Series))).await;
+    let is_series = found.is_ok_and(|page| !page.get_ref().reservations.is_empty());
+    if !is_series {
+        return failure;
+    }
+    let id = text::shell_word(id);
+    let text = format!("{id} is a series, and not one reservation: `coalloc {instead} --series {id}`");
+    Failure::new(Exit::NotFound, text)
 }
 
 /// Checks that the reservations of a series are of one user, because a series is one user's own.

@@ -4,6 +4,7 @@
 //! A text is first read ([`Instant::read`]), and later resolved for a now and a zone ([`Instant::resolve`]). A local
 //! time that does not exist, happens twice, or could be of two days is refused with both readings.
 
+use coalloc_common::suggest::did_you_mean;
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp, ToSpan as _, Zoned};
@@ -23,6 +24,20 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
     ("friday", Weekday::Friday),
     ("saturday", Weekday::Saturday),
     ("sunday", Weekday::Sunday),
+];
+
+/// The words for days.
+const DAYS: [&str; 10] = [
+    "yesterday",
+    "today",
+    "tomorrow",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];
 
 /// An instant as it was written.
@@ -256,7 +271,9 @@ fn time_of_day(word: &str) -> Result<Time, String> {
         _ => None,
     };
     time.ok_or_else(|| {
-        format!("`{word}` is no time of day: 0:00 to 23:59, like `9:00` or `14:30`; {ALLOWED}")
+        // A word is a day that is misspelled rather than a time.
+        let guess = did_you_mean(&word.to_ascii_lowercase(), DAYS.iter().copied());
+        format!("`{word}` is no time of day: 0:00 to 23:59, like `9:00` or `14:30`; {ALLOWED}{guess}")
     })
 }
 

@@ -148,7 +148,9 @@ fn commands(federation: &PlannedFederation) -> Vec<String> {
 /// What `coalloc init` prints.
 pub(super) fn next_steps(federation: &PlannedFederation, folder: &Path) -> String {
     let shown = folder.display();
-    let mut text = format!("{shown}: {}\n", counts(federation));
+    let is_here = folder == Path::new(".");
+    let written = if is_here { "written here".to_owned() } else { shown.to_string() };
+    let mut text = format!("{written}: {}\n", counts(federation));
     let width = federation.daemons.iter().map(|daemon| daemon.name.len()).max().unwrap_or_default();
     for daemon in &federation.daemons {
         let (name, address) = (&daemon.name, daemon.address());
@@ -159,7 +161,7 @@ pub(super) fn next_steps(federation: &PlannedFederation, folder: &Path) -> Strin
         return text;
     }
     text += "\nNext:\n";
-    if folder != Path::new(".") {
+    if !is_here {
         let _ = writeln!(text, "  cd {}", shell_word(&shown.to_string()));
     }
     for command in commands(federation) {

@@ -5,14 +5,19 @@ use coalloc_proto::{Timestamp, v1};
 use crate::kit::text;
 
 /// One line for each resource that some equipment has, and one for each resource manager that gave no answer. Nothing when
-/// there is no equipment.
+/// there is no equipment. If nobody has told of any, those that gave no answer may have some.
 #[must_use]
 pub fn describe(answer: &v1::GetDataPlaneResponse) -> String {
     let lines = answer.data_plane.iter().map(line);
+    if answer.data_plane.is_empty() {
+        let silent = answer.silent.iter().map(|rm| {
+            format!("if {} has equipment, its state is not known: {}\n", rm.name, rm.problem)
+        });
+        return silent.collect();
+    }
     let silent =
         answer.silent.iter().map(|rm| format!("  {}: no answer: {}\n", rm.name, rm.problem));
-    let all: String = lines.chain(silent).collect();
-    if all.is_empty() { all } else { format!("equipment:\n{all}") }
+    format!("equipment:\n{}", lines.chain(silent).collect::<String>())
 }
 
 fn line(one: &v1::DataPlane) -> String {
@@ -66,9 +71,12 @@ mod tests {
             ..Default::default()
         };
         let silent = v1::SilentResourceManager { name: "nrm-N".into(), problem: "late".into() };
-        let answer = v1::GetDataPlaneResponse { data_plane: vec![one], silent: vec![silent] };
+        let mut answer = v1::GetDataPlaneResponse { data_plane: vec![one], silent: vec![silent] };
         let expected = "equipment:\n  N0 at crm-N0: active as co-1-2; trouble: node n1 is down\n  \
                         nrm-N: no answer: late\n";
+        assert_eq!(describe(&answer), expected);
+        answer.data_plane.clear();
+        let expected = "if nrm-N has equipment, its state is not known: late\n";
         assert_eq!(describe(&answer), expected);
     }
 }
