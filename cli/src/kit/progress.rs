@@ -1,7 +1,7 @@
-//! What a command waits for, shown on a terminal once it has taken a second.
+//! What a command waits for, shown on a terminal once it has taken a second, and told elsewhere once it has taken ten.
 //!
 //! The line is on standard error, in front of no note, and is gone when the wait is over. A thread draws it, so that
-//! work which blocks has one, too.
+//! work which blocks has one, too. Where standard error is no terminal, a note says once what is waited for.
 //!
 //! Left out: bars of work whose amount is known, which long runs of `coalloc sim` draw.
 
@@ -13,8 +13,12 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::kit::text;
+
 /// Time after which somebody wonders.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Time after which somebody wonders who reads a log.
+const PATIENCE_OF_LOG: Duration = Duration::from_secs(10);
 /// Time between two drawings.
 const TICK: Duration = Duration::from_millis(120);
 
@@ -32,16 +36,20 @@ pub struct Wait(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl Wait {
     /// Begins to wait. If standard error is a terminal and the wait takes more than a second, a line there says what is
-    /// waited for, and for how long.
+    /// waited for, and for how long. Elsewhere a note says after ten seconds what is waited for.
     #[must_use]
     pub fn begin(what: &'static str) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
+        let is_drawn = std::io::stderr().is_terminal();
+        let patience = if is_drawn { PATIENCE } else { PATIENCE_OF_LOG };
         let (end, ended) = mpsc::channel::<()>();
         let drawer = std::thread::spawn(move || {
-            if ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                *line() = Some(drawn(what));
+            if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                if is_drawn {
+                    *line() = Some(drawn(what));
+                } else {
+                    let so_long = patience.as_secs();
+                    text::note(&format!("still {what}, after {so_long} s"));
+                }
                 // Nothing is ever sent: this returns when the wait is dropped.
                 let _ = ended.recv();
             }

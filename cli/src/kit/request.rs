@@ -112,7 +112,7 @@ pub fn planner_parser<P: Named>() -> impl TypedValueParser<Value = P> {
 }
 
 /// A request with the flags applied, which still knows where each of its parts was written.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ParsedRequest {
     /// The request.
     pub request: v1::CoAllocationRequest,
@@ -319,9 +319,31 @@ impl ParsedRequest {
         })?;
         match earliest.map(|earliest| earliest.saturating_add(length)) {
             Some(soonest) if soonest > end => Err(Failure::bad_input(format!(
-                "--before: what takes {length} cannot end at {end}; allowed: {soonest} and later"
+                "--before: what takes {length} cannot end at {}; allowed: {} and later",
+                text::moment_of(end),
+                text::moment_of(soonest)
             ))),
             _ => Ok(end.saturating_sub(length)),
+        }
+    }
+
+    /// The request, if flags alone have made it: those flags can say other amounts.
+    #[must_use]
+    pub const fn of_flags_alone(&self) -> Option<&v1::CoAllocationRequest> {
+        if self.document.is_some() { None } else { Some(&self.request) }
+    }
+
+    /// How to try more starts than a planner has tried; nothing if there is only one, or all that may be.
+    #[must_use]
+    pub fn how_to_try_more_starts(&self) -> &'static str {
+        let earliest = time(self.request.earliest_start.as_ref());
+        let latest = time(self.request.latest_start.as_ref());
+        match earliest.zip(latest) {
+            Some((earliest, latest)) if earliest < latest => {
+                "only some of the starts that are allowed were tried (--frames sets how many);\n\
+                 `coalloc find-window` with the same flags looks at all of them\n"
+            }
+            _ => "",
         }
     }
 
@@ -431,8 +453,8 @@ duration: 60s
         assert_eq!(at(&asked.request.latest_start), "1970-01-03T04:00:00Z");
         assert_eq!(asked.request.user, "ada");
         let said = of_line(&format!("{timed} --before 1970-01-03T00:30:00Z")).unwrap_err();
-        let expected = "--before: what takes 1 h cannot end at 1970-01-03T00:30:00Z; allowed: \
-                        1970-01-03T01:00:00Z and later";
+        let expected = "--before: what takes 1 h cannot end at 1970-01-03 00:30 UTC; allowed: \
+                        1970-01-03 01:00 UTC and later";
         assert_eq!(said, expected);
     }
 

@@ -23,7 +23,7 @@ use crate::kit::zone::{ZoneArgs, ZoneClock};
 /// How long a resource manager may take to answer before it counts as silent.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// The longest window that can be asked for.
-const YEAR: Span = Span::from_secs(366 * 86_400);
+pub(super) const YEAR: Span = Span::from_secs(366 * 86_400);
 /// The columns of `-o csv`: a line for each segment.
 const CSV_HEAD: [&str; 10] = [
     "transaction",

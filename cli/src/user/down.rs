@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use coalloc_common::suggest::did_you_mean;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::kit::exit::{Answer, Exit, Failure};
-use crate::kit::text;
 use crate::kit::when::Length;
+use crate::kit::{text, whole};
 use crate::user::up::{PIDS, configuration_of, running};
 
 /// Stop the daemons of a folder that `coalloc up --detach` has left running
@@ -24,15 +25,19 @@ use crate::user::up::{PIDS, configuration_of, running};
 /// Each one finishes what it is doing, and nothing of its ledger is lost. Whatever else has the numbers of processes that
 /// ended long ago is left alone.
 ///
-/// Exit code 0: none of them runs; 4: some still end.
+/// Exit code 0: none of those that are meant runs; 4: some still end.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc down my-federation\n  \
-    coalloc down                  the current folder")]
+    coalloc down                    the current folder\n  \
+    coalloc down --only crm-tokyo   one of its daemons")]
 pub struct DownArgs {
     /// The folder with the configurations
     #[arg(value_name = "DIR", default_value = ".")]
     folder: PathBuf,
+    /// Only the daemon of this name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
     /// How long to wait until they have ended
     #[arg(long, value_name = "LENGTH", default_value = "30s")]
     patience: Length,
@@ -67,12 +72,12 @@ pub async fn run(args: &DownArgs) -> Result<Answer, Failure> {
     let folder = folder.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
     let pids = folder.join(PIDS);
     let mut all = Vec::new();
-    for pid in running(&pids) {
+    for pid in meant(running(&pids), &args.only)? {
         all.extend(end(&pids, &pid)?);
     }
     if all.is_empty() {
         let text = format!("no daemon runs that was started in the background in {shown}\n");
-        return forget(&pids).map(|()| Answer::done(text));
+        return keep_running(&pids).map(|()| Answer::done(text));
     }
     let until = Instant::now() + args.patience.0.to_std();
     let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
@@ -89,8 +94,22 @@ pub async fn run(args: &DownArgs) -> Result<Answer, Failure> {
             format!("{problem}\nlook at the log beside the ledger, or wait longer: --patience 2m"),
         ));
     }
-    forget(&pids)?;
+    keep_running(&pids)?;
     Ok(Answer::done(format!("stopped: {}\n", text::enumerate(&names))))
+}
+
+/// The processes of the daemons with these names, or all.
+fn meant(pids: Vec<String>, only: &[String]) -> Result<Vec<String>, Failure> {
+    let names: Vec<String> = pids.iter().map(|pid| name_of(pid)).collect();
+    if let Some(wrong) = only.iter().find(|name| !names.contains(name)) {
+        let guess = did_you_mean(wrong, names.iter().map(String::as_str));
+        let names = text::enumerate(&names);
+        return Err(Failure::bad_input(format!(
+            "--only: no daemon {wrong:?} runs here in the background; allowed: {names}{guess}"
+        )));
+    }
+    let is_meant = |(_, name): &(String, String)| only.is_empty() || only.contains(name);
+    Ok(pids.into_iter().zip(names).filter(is_meant).map(|(pid, _)| pid).collect())
 }
 
 /// Asks one process to end, if it is still a daemon of the folder.
@@ -121,9 +140,14 @@ fn name_of(pid: &str) -> String {
     name.map_or_else(|| format!("process {pid}"), |name| name.to_string_lossy().into_owned())
 }
 
-/// Removes the file with the numbers, which belong to nobody now.
-fn forget(pids: &Path) -> Result<(), Failure> {
-    match std::fs::remove_file(pids) {
+/// Takes the numbers that belong to nobody now out of the file, and removes the file with the last one.
+fn keep_running(pids: &Path) -> Result<(), Failure> {
+    let left = running(pids);
+    let kept = match left.is_empty() {
+        true => std::fs::remove_file(pids),
+        false => whole::write(pids, (left.join("\n") + "\n").as_bytes()),
+    };
+    match kept {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Failure::internal(format!("{}: {error}", pids.display())))
         }

@@ -80,7 +80,9 @@ pub async fn run(args: &FindWindowArgs) -> Result<Answer, Failure> {
     let text = if args.json {
         text::json(&response)?
     } else {
-        describe(&response, &starts, &args.zone.clock(now), |start| args.reserve_at(start))
+        describe(&response, asked.of_flags_alone(), &starts, &args.zone.clock(now), |start| {
+            args.reserve_at(start)
+        })
     };
     Ok(Answer { text, exit })
 }
@@ -213,7 +215,6 @@ impl StartRange {
     }
 }
 
-/// Division that rounds up, for amounts that are not negative.
 /// The quotient, rounded up; both are positive.
 fn div_ceil(of: i64, by: i64) -> i64 {
     of / by + i64::from(of % by > 0)
@@ -226,6 +227,7 @@ fn start_of(plan: &v1::Plan) -> Option<Time> {
 /// The answer for people.
 fn describe(
     response: &v1::PlanResponse,
+    asked: Option<&v1::CoAllocationRequest>,
     starts: &StartRange,
     clock: &ZoneClock,
     reserve_at: impl FnOnce(Time) -> String,
@@ -247,7 +249,7 @@ fn describe(
         let _ = writeln!(out, "did not answer, so their resources counted as taken: {names}\n");
     }
     if let Some(found) = &response.alternatives {
-        let _ = writeln!(out, "{}", refusal::alternatives(found));
+        let _ = writeln!(out, "{}", refusal::alternatives(found, asked));
     }
     out += &tried(response, starts, clock);
     if let Some((start, _)) = first {
@@ -417,7 +419,7 @@ mod tests {
         let args = args("--site a=4 --site b=8 --link a-b=2G --for 1h30");
         let response = v1::PlanResponse { plans, ..Default::default() };
         let clock = ZoneClock::new(TimeZone::UTC, NOON);
-        let text = describe(&response, &starts, &clock, |start| args.reserve_at(start));
+        let text = describe(&response, None, &starts, &clock, |start| args.reserve_at(start));
         let ranges = "starts that fit (UTC):\n  11-21 12:05 to 11-21 12:10\n  11-21 12:25\n";
         assert!(text.contains(ranges), "{text}");
         let tried = "tried 10 starts: every 5 min, 11-21 12:00 to 11-21 12:45 UTC\n3 of them fit";

@@ -16,7 +16,6 @@
 //! Checking that a daemon's answers make sense (`coalloc topology` does that) and waiting are deliberately
 //! not here.
 
-use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
@@ -27,6 +26,7 @@ use coalloc_net::status::is_standby;
 use coalloc_proto::v1;
 use coalloc_proto::v1::coordinator_client::CoordinatorClient;
 use coalloc_proto::v1::resource_manager_client::ResourceManagerClient;
+use serde_json::{Value, json};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -47,7 +47,8 @@ const PATIENCE: &str = "2s";
 /// Exit code 0: all daemons serve; 5: at least one does not. A coordinator still counts as serving when no
 /// resource manager accepts it, when it has differences with one, when one describes sites or paths of
 /// another, when one does not answer, or when it owes something to one that cannot be told; its line says so. So does the line of a
-/// resource manager whose equipment is not as it should be, and of a daemon whose certificate is in the last third of its life. Your own certificate then has a line, too.
+/// resource manager whose equipment is not as it should be, and of a daemon whose certificate is in the last third of its life.
+/// Your own certificate then has a line, too. `coalloc doctor` has an exit code for what is wrong between daemons.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
     coalloc health                                  the coordinator of COALLOC_GRC\n  \
@@ -65,6 +66,35 @@ pub struct HealthArgs {
     patience: Length,
     #[command(flatten)]
     identity: IdentityArgs,
+    /// Print what each daemon answers as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a daemon has answered.
+struct DaemonHealth {
+    address: String,
+    /// It does what a daemon does that is well.
+    is_well: bool,
+    /// What it does, or what is wrong with it, in words.
+    word: String,
+    /// What is wrong although it serves.
+    problems: Vec<String>,
+}
+
+impl DaemonHealth {
+    fn line(&self, width: usize) -> String {
+        let word = match &self.problems[..] {
+            [] => self.word.clone(),
+            problems => format!("{}, but {}", self.word, problems.join("; ")),
+        };
+        format!("{:width$}  {}\n", self.address, text::line(&word))
+    }
+
+    fn json(&self) -> Value {
+        let Self { address, is_well, word, problems } = self;
+        json!({"address": address, "well": is_well, "says": word, "problems": problems})
+    }
 }
 
 /// Runs `coalloc health`.
@@ -85,7 +115,7 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
     let patience = args.patience.0.to_std();
     let width = addresses.iter().map(String::len).max().unwrap_or_default();
     let now = time_of(SystemTime::now());
-    let (mut text, mut exit) = (String::new(), Exit::Done);
+    let mut all: Vec<DaemonHealth> = Vec::new();
     for address in &addresses {
         let destination = Destination::new("ADDR", address, None)?;
         let asked = async {
@@ -94,41 +124,43 @@ pub async fn run(args: &HealthArgs) -> Result<Answer, Failure> {
                 false => serves(&dialer, &destination).await,
             }
         };
-        let mut word = match tokio::time::timeout(patience, asked).await {
-            Ok(Ok(good)) => good,
-            Ok(Err(problem)) => {
-                exit = Exit::CallFailed;
-                problem
-            }
-            Err(_) => {
-                exit = Exit::CallFailed;
-                format!("no answer within {}", seconds(patience))
-            }
+        let (is_well, word) = match tokio::time::timeout(patience, asked).await {
+            Ok(Ok(good)) => (true, good),
+            Ok(Err(problem)) => (false, problem),
+            Err(_) => (false, format!("no answer within {}", seconds(patience))),
         };
+        let mut problems = Vec::new();
         if word == "serving" {
             let shown = destination.shown.get();
-            let mut all = Vec::from_iter(shown.as_ref().and_then(|shown| {
+            problems.extend(shown.as_ref().and_then(|shown| {
                 ends_soon("its certificate", now, shown.not_before, shown.not_after)
             }));
             let own = dialer.identity().map(|store| store.identity());
             if own.is_none() || own != shown.map(|shown| shown.identity) {
                 let troubles = tokio::time::timeout(patience, troubles(&dialer, address, now));
-                all.extend(troubles.await.unwrap_or_default());
+                problems.extend(troubles.await.unwrap_or_default());
                 let equipment = tokio::time::timeout(patience, equipment(&dialer, address));
-                all.extend(equipment.await.unwrap_or_default());
-            }
-            if !all.is_empty() {
-                word = format!("serving, but {}", all.join("; "));
+                problems.extend(equipment.await.unwrap_or_default());
             }
         }
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{address:width$}  {}", text::line(&word));
+        all.push(DaemonHealth { address: address.clone(), is_well, word, problems });
     }
-    if let Some(store) = dialer.identity() {
+    let own = dialer.identity().and_then(|store| {
         let CertificateOwner { identity, not_before, not_after, .. } = &store.current().owner;
-        let warning = ends_soon("your certificate", now, *not_before, *not_after);
-        text.extend(warning.map(|warning| format!("{identity}  {warning}\n")));
-    }
+        let warning = ends_soon("your certificate", now, *not_before, *not_after)?;
+        Some((identity.clone(), warning))
+    });
+    let is_well = all.iter().all(|one| one.is_well);
+    let exit = if is_well { Exit::Done } else { Exit::CallFailed };
+    let text = if args.json {
+        let daemons: Vec<Value> = all.iter().map(DaemonHealth::json).collect();
+        let own = own.map(|(_, warning)| warning);
+        text::json(&json!({"daemons": daemons, "ownCertificate": own}))?
+    } else {
+        let mut text: String = all.iter().map(|one| one.line(width)).collect();
+        text.extend(own.map(|(identity, warning)| format!("{identity}  {warning}\n")));
+        text
+    };
     Ok(Answer { text, exit })
 }
 
@@ -244,7 +276,8 @@ mod tests {
     fn args(addresses: &[&str], listens: bool) -> HealthArgs {
         let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
         let identity = IdentityArgs::default();
-        HealthArgs { addresses, listens, patience: PATIENCE.parse().unwrap(), identity }
+        let patience = PATIENCE.parse().unwrap();
+        HealthArgs { addresses, listens, patience, identity, json: false }
     }
 
     #[test]
@@ -288,6 +321,10 @@ mod tests {
         let lines: Vec<&str> = answer.text.lines().collect();
         assert!(lines[0].ends_with("  serving"), "{}", answer.text);
         assert!(lines[1].contains("cannot be reached: "), "{}", answer.text);
+        let answer = run(&HealthArgs { json: true, ..args(&[&address, &free], false) }).await;
+        let json: Value = serde_json::from_str(&answer.unwrap().text).unwrap();
+        assert_eq!(json["daemons"][0]["says"], "serving");
+        assert_eq!((&json["daemons"][0]["well"], &json["daemons"][1]["well"]), (&json!(true), &json!(false)));
         drop(stop);
         server.await.unwrap().unwrap();
     }

@@ -51,10 +51,12 @@ pub struct ModifyArgs {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["extend", "shorten"])]
     end: Option<InstantArg>,
     /// End this much later: 1h, 30m
-    #[arg(long, value_name = "LENGTH", conflicts_with = "shorten")]
+    #[arg(long, value_name = "LENGTH", conflicts_with = "shorten", allow_hyphen_values = true,
+          value_parser = |text: &str| later_or_sooner(text, "--shorten"))]
     extend: Option<Length>,
     /// End this much sooner
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", allow_hyphen_values = true,
+          value_parser = |text: &str| later_or_sooner(text, "--extend"))]
     shorten: Option<Length>,
     /// CPUs of a site of the request (`a=8`), its storage (`a=8,storage=2TB`), and where it must be (`a=8@N0`); may be
     /// given several times
@@ -96,7 +98,12 @@ pub async fn run(args: &ModifyArgs) -> Result<Answer, Failure> {
     if let Some(series) = &args.series {
         return run_series(args, &mut client, series).await;
     }
-    let (old, new) = change(args, &mut client).await?;
+    let (old, new) = match change(args, &mut client).await {
+        Ok(changed) => changed,
+        Err(failure) => {
+            return Err(series::failure_of_id(&mut client, failure, args.id(), "modify").await);
+        }
+    };
     let text = if args.json { text::json(&new)? } else { compare(&old, &new) };
     Ok(Answer { text, exit: exit(&new) })
 }
@@ -295,6 +302,7 @@ impl ModifyArgs {
             _ => start.saturating_add(length),
         };
         if end <= start {
+            let [end, start] = [end, start].map(text::moment_of);
             let text = format!("it would end at {end}, which is not after its start, {start}");
             return Err(Failure::bad_input(text));
         }
@@ -371,6 +379,14 @@ impl ModifyArgs {
     }
 }
 
+/// The length of a flag; of a negative one, the flag that says it.
+fn later_or_sooner(text: &str, opposite: &str) -> Result<Length, String> {
+    text.parse().map_err(|problem| match text.strip_prefix('-').map(str::parse::<Length>) {
+        Some(Ok(_)) => format!("write `{opposite} {}` instead", &text[1..]),
+        _ => problem,
+    })
+}
+
 fn not_there(flag: &str, name: &str, known: &[String]) -> Failure {
     let known = text::enumerate(known);
     Failure::bad_input(format!("{flag}: the request has no {name}; it has {known}"))
@@ -386,6 +402,7 @@ fn failure(
 ) -> Failure {
     let mistakes = rpc::violations(status).into_iter().filter_map(|(field, problem)| {
         let field = field.strip_prefix("request.").unwrap_or(&field);
+        let problem = problem.replace("`may_move` is set", "sites may move (--may-move)");
         let of_file = || document.map(|document| document.mistake(field, &problem).to_string());
         blamed(flags, field, &problem).or_else(of_file)
     });
@@ -441,8 +458,8 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
     if let Some(change) = &new.change
         && change.state() == v1::ChangeState::Refused
     {
-        let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
-        let _ = writeln!(out, "refused, and nothing has changed: {why}\n");
+        // The line of the change says why.
+        out += "refused, and nothing has changed\n\n";
     }
     out + &describe(new)
 }
@@ -536,6 +553,8 @@ mod tests {
         }
         let failure = new("x r1 --drop-site a --drop-site b").unwrap_err();
         assert!(failure.message.contains("last site") && failure.message.contains("release r1"));
+        let said = Line::try_parse_from(["x", "r1", "--extend", "-1h"]).unwrap_err().to_string();
+        assert!(said.contains("write `--shorten 1h` instead"), "{said}");
         for wrong in ["--rate a-b=fast", "--rate a-b=2.5X", "--cpus a", "--extend -1h"] {
             assert!(Line::try_parse_from(format!("x r1 {wrong}").split(' ')).is_err(), "{wrong}");
         }

@@ -65,13 +65,12 @@ pub async fn run(args: &PlanArgs) -> Result<Answer, Failure> {
         None => ask(&args.grc, &asked).await?,
     };
     let exit = if response.plans.is_empty() { Exit::Refused } else { Exit::Done };
-    let objectives = &asked.options.objectives;
     let text = match (args.json, args.full) {
         (true, _) => text::json(&response)?,
-        (_, true) => describe(&response, objectives),
-        _ if response.plans.len() < 2 => describe(&response, objectives),
+        (_, true) => describe(&response, &asked),
+        _ if response.plans.len() < 2 => describe(&response, &asked),
         _ => {
-            summarize(&response, objectives)
+            summarize(&response, &asked)
                 + "--full prints each plan whole; `coalloc reserve --plan DIGEST` with the same flags reserves one\n"
         }
     };
@@ -125,20 +124,20 @@ pub async fn ask(grc: &GrcArgs, asked: &ParsedRequest) -> Result<v1::PlanRespons
 }
 
 /// The answer for people: of several plans what they have in common, and a line each; of one plan the whole.
-/// `objectives` are those that the caller named.
+/// `asked` is what the caller asked for.
 #[must_use]
-pub fn summarize(response: &v1::PlanResponse, objectives: &[i32]) -> String {
+pub fn summarize(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
     if response.plans.len() < 2 {
-        return describe(response, objectives);
+        return describe(response, asked);
     }
-    let plans = compare(&response.plans, objectives);
-    format!("{plans}\n{}", without_plan(response))
+    let plans = compare(&response.plans, &asked.options.objectives);
+    format!("{plans}\n{}", without_plan(response, asked))
 }
 
 /// The answer for people, plan by plan, after a table that compares them.
 #[must_use]
-pub fn describe(response: &v1::PlanResponse, objectives: &[i32]) -> String {
-    let plans = &response.plans;
+pub fn describe(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
+    let (plans, objectives) = (&response.plans, &asked.options.objectives);
     let mut out = String::new();
     if plans.len() > 1 || !plans.is_empty() && !objectives.is_empty() {
         out += &table(plans, objectives);
@@ -150,11 +149,11 @@ pub fn describe(response: &v1::PlanResponse, objectives: &[i32]) -> String {
         out += &body(plan);
         out.push('\n');
     }
-    out + &without_plan(response)
+    out + &without_plan(response, asked)
 }
 
 /// The rest of an answer: why some or all frames have no plan, what could be asked for instead, and how many plans there are.
-fn without_plan(response: &v1::PlanResponse) -> String {
+fn without_plan(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
     let mut out = String::new();
     if !response.refused.is_empty() {
         let frames = text::count(response.refused.len(), "time frame");
@@ -169,10 +168,13 @@ fn without_plan(response: &v1::PlanResponse) -> String {
         let _ = writeln!(out, "did not answer, so their resources counted as taken: {names}\n");
     }
     if let Some(found) = &response.alternatives {
-        out += &refusal::alternatives(found);
+        out += &refusal::alternatives(found, asked.of_flags_alone());
         out.push('\n');
     }
     let _ = writeln!(out, "{}; nothing is reserved", text::count(response.plans.len(), "plan"));
+    if response.plans.is_empty() {
+        out += asked.how_to_try_more_starts();
+    }
     out
 }
 

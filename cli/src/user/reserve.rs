@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use clap::Args;
+use coalloc_common::id::RequestId;
 use coalloc_proto::v1;
 use uuid::Uuid;
 
@@ -71,6 +72,9 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         return reserve_series(args, &asked, recurrence, &request_id).await;
     }
     let mut client = args.grc.connect().await?;
+    if let Err(error) = RequestId::parse("request_id", &request_id) {
+        return Err(asked.invalid(&error));
+    }
     // Printed before the call, so that the user can ask about the request even if this process dies.
     text::note(&format!("request id: {request_id}"));
     let needs = rpc::needs_of(&asked.request);
@@ -89,7 +93,10 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
     let text = if args.json {
         text::json(&reservation)?
     } else {
-        describe(&reservation) + &instead(fresh_plans, &asked)
+        // A resource manager that refuses a plan is no matter of starts.
+        let is_unplanned = reservation.plan.is_none() && reservation.refusal.is_some();
+        let more_starts = if is_unplanned { asked.how_to_try_more_starts() } else { "" };
+        describe(&reservation) + more_starts + &instead(fresh_plans, &asked)
     };
     Ok(Answer { text, exit: exit(&reservation) })
 }
@@ -122,7 +129,7 @@ async fn chosen(
     asked: &ParsedRequest,
 ) -> Result<Result<String, String>, Failure> {
     let response = plan::ask(&args.grc, asked).await?;
-    let text = plan::summarize(&response, &asked.options.objectives);
+    let text = plan::summarize(&response, asked);
     if response.plans.is_empty() {
         return Ok(Err(text));
     }
@@ -171,7 +178,7 @@ fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
     let response = v1::PlanResponse { plans, ..v1::PlanResponse::default() };
     format!(
         "\nplans that can be made now:\n\n{}",
-        plan::summarize(&response, &asked.options.objectives)
+        plan::summarize(&response, asked)
     )
 }
 

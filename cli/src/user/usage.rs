@@ -77,9 +77,7 @@ pub async fn run(args: &UsageArgs) -> Result<Answer, Failure> {
     let federation = client.describe_federation(v1::DescribeFederationRequest {}).await;
     let federation = federation.map_err(|status| rpc::failure(&status))?.into_inner();
     let managers = bookings::managers(&federation, &args.rm)?;
-    let request =
-        v1::ListBookingsRequest { window: Some(window_to_wire(window)), ..Default::default() };
-    let answers = bookings::ask(&args.grc.identity.dialer()?, &managers, &request).await;
+    let answers = told(args, &managers, window).await?;
     let tells = |answer: &ManagerAnswer| answer.bookings.is_ok() || answer.is_denied();
     if !answers.is_empty() && !answers.iter().any(tells) {
         return Err(bookings::nothing_told(&answers));
@@ -90,7 +88,17 @@ pub async fn run(args: &UsageArgs) -> Result<Answer, Failure> {
     } else {
         Vec::new()
     };
-    let usage = Usage { window, rows: args.rows(&answers, &own), answers };
+    let mut usage = Usage { window, rows: args.rows(&answers, &own), answers, next: None };
+    let far = Window::starting(window.end(), bookings::YEAR);
+    if let Some(later) = far.filter(|_| !args.json && usage.is_empty()) {
+        let answers = told(args, &managers, later).await?;
+        let own = match answers.iter().any(ManagerAnswer::is_denied) {
+            true => own_segments(&mut client, args, later).await?,
+            false => Vec::new(),
+        };
+        let rows = args.rows(&answers, &own);
+        usage.next = rows.iter().flat_map(|row| &row.row.taken).map(|(one, _)| one.start()).min();
+    }
     let text = if args.json { usage.json()? } else { usage.draw(&clock, args.ascii) };
     Ok(Answer { text, exit: bookings::exit(&usage.answers) })
 }
@@ -157,6 +165,17 @@ impl UsageArgs {
     }
 }
 
+/// What these resource managers tell of a window.
+async fn told(
+    args: &UsageArgs,
+    managers: &[v1::ResourceManagerStatus],
+    window: Window,
+) -> Result<Vec<ManagerAnswer>, Failure> {
+    let request =
+        v1::ListBookingsRequest { window: Some(window_to_wire(window)), ..Default::default() };
+    Ok(bookings::ask(&args.grc.identity.dialer()?, managers, &request).await)
+}
+
 /// What the caller's own reservations take in a window; of a workflow, its whole plan is read.
 async fn own_segments(
     client: &mut Coordinator,
@@ -199,9 +218,15 @@ struct Usage {
     window: Window,
     rows: Vec<UsageRow>,
     answers: Vec<ManagerAnswer>,
+    /// If nothing is taken: when something is, after the window.
+    next: Option<Time>,
 }
 
 impl Usage {
+    fn is_empty(&self) -> bool {
+        self.rows.iter().all(|row| row.row.taken.is_empty())
+    }
+
     fn draw(&self, clock: &ZoneClock, ascii: bool) -> String {
         let width = usize::from(text::width());
         let ends = [self.window.start(), self.window.end()];
@@ -211,11 +236,14 @@ impl Usage {
         let rows: Vec<Row> = self.rows.iter().map(|row| row.row.clone()).collect();
         let ink = if ascii { ASCII } else { BLOCKS };
         let chart = gantt::draw(self.window, &rows, width, ink, clock);
+        let next = self.next.map_or_else(String::new, |next| {
+            format!("; the next begins {} (`--start {next}` shows it)", clock.minute(next))
+        });
         match chart.is_empty() {
             true if bookings::exit(&self.answers) != Exit::Done => {
-                lines.push("nothing is booked at those that answered".to_owned());
+                lines.push(format!("nothing is booked at those that answered{next}"));
             }
-            true => lines.push("nothing is booked".to_owned()),
+            true => lines.push(format!("nothing is booked{next}")),
             false => lines.extend(chart.lines().map(str::to_owned)),
         }
         let is_silent = |answer: &&ManagerAnswer| !answer.is_denied();
@@ -319,7 +347,7 @@ mod tests {
         let clock = ZoneClock::new(TimeZone::UTC, NOON);
         let window = args().window(NOON, &clock).unwrap();
         let rows = args().rows(&answers, &[segment("N1", "crm-N1")]);
-        Usage { window, rows, answers }.draw(&clock, true)
+        Usage { window, rows, answers, next: None }.draw(&clock, true)
     }
 
     #[test]

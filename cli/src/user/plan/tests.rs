@@ -54,7 +54,7 @@ fn two_sites_on_the_papers_federation() {
     assert_eq!((plan.cost_millipoints, plan.proven_optimal), (13_000, true));
     let start = text::time(plan.window.as_ref().unwrap().start.as_ref()).unwrap();
     assert_eq!(start.as_us() % 60_000_000, 0, "the next full minute");
-    let text = describe(&response, &[]);
+    let text = describe(&response, &ParsedRequest::default());
     assert!(text.contains("(1 h), cost 13 points, proven optimal"), "{text}");
     assert!(text.ends_with("1 plan; nothing is reserved\n"), "{text}");
 }
@@ -99,7 +99,7 @@ fn a_pinned_site_with_a_latency_bound_waits_for_maintenance_and_a_busy_path() {
     assert_eq!(sites(first), ["plant", "center"]);
     assert_eq!(text::window(first.window.as_ref()), "2027-02-01 10:00 to 12:00 UTC");
     assert_eq!(first.routes[0].latency, first.routes[1].latency);
-    let text = describe(&response, &[]);
+    let text = describe(&response, &ParsedRequest::default());
     assert!(text.contains("plant -> center (by plant-center, 500 us)"), "{text}");
     assert!(text.contains("3 time frames have no plan:"), "{text}");
 }
@@ -248,7 +248,7 @@ fn a_site_has_cpus_and_storage() {
     assert_eq!((plan.cost_millipoints, plan.proven_optimal), (3_070_000, true));
     let storage = plan.segments.iter().find(|segment| segment.resource == "disk:storage").unwrap();
     assert_eq!((storage.amount, storage.resource_manager.as_str()), (1_500, "crm-store"));
-    let text = describe(&response, &[]);
+    let text = describe(&response, &ParsedRequest::default());
     assert!(text.contains("4 CPUs, 1500 GB of storage  at disk"), "{text}");
 
     let (response, exit) = planned(federation(), request("store-too-much.yaml")).unwrap();
@@ -256,7 +256,7 @@ fn a_site_has_cpus_and_storage() {
     let refusal = response.refused[0].refusal.as_ref().unwrap();
     assert_eq!((refusal.reason(), refusal.transient), (v1::Reason::BeyondCapacity, false));
     assert_eq!(refusal.resource, "disk:storage");
-    let text = describe(&response, &[]);
+    let text = describe(&response, &ParsedRequest::default());
     let facts = "site disk for keep: 3000 GB of storage needed, 2000 GB of storage there, \
                  1000 GB of storage short";
     assert!(text.contains(facts), "{text}");
@@ -315,7 +315,7 @@ fn parts_have_windows_of_their_own_within_the_request() {
         ("disk-ix", 2_000_000_000, (9, 10)),
     ];
     assert_eq!(segments, expected);
-    let text = describe(&response, &[]);
+    let text = describe(&response, &ParsedRequest::default());
     for line in [
         "run          8 CPUs             at disk, 2027-03-01 10:00 to 12:00 UTC\n",
         "run          500 GB of storage  at disk\n",

@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
-use coalloc_common::{Span, Time};
+use coalloc_common::{ResourceKind, Span, Time};
 use coalloc_net::convert::window_from_wire;
+use coalloc_net::written::show_kind_and_amount;
 use coalloc_proto::v1;
 
 use super::plan::{body, headline};
@@ -116,20 +117,30 @@ fn names(all: &[String]) -> String {
     format!("{} and {rest} more", all[..NAMES_SHOWN].join(", "))
 }
 
-/// What would be possible instead of a request.
+/// What would be possible instead of a request, `asked` if flags alone have made it.
 #[must_use]
-pub fn alternatives(found: &v1::Alternatives) -> String {
-    instead(found, &|start| format!("--earliest-start {start} --latest-start {start}"))
+pub fn alternatives(
+    found: &v1::Alternatives,
+    asked: Option<&v1::CoAllocationRequest>,
+) -> String {
+    instead(found, asked, &|start| format!("--earliest-start {start} --latest-start {start}"))
 }
 
-/// What would be possible instead of a change of a reservation.
+/// What would be possible instead of a change of a reservation, which was last asked for as `booked`.
 #[must_use]
-pub fn alternatives_to_change(found: &v1::Alternatives) -> String {
-    instead(found, &|start| format!("--start {start}"))
+pub fn alternatives_to_change(
+    found: &v1::Alternatives,
+    booked: Option<&v1::CoAllocationRequest>,
+) -> String {
+    instead(found, booked, &|start| format!("--start {start}"))
 }
 
-/// What would be possible instead; `flags` ask for a start.
-fn instead(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> String {
+/// What would be possible instead of `asked`; `flags` ask for a start.
+fn instead(
+    found: &v1::Alternatives,
+    asked: Option<&v1::CoAllocationRequest>,
+    flags: &dyn Fn(Time) -> String,
+) -> String {
     let mut out = String::from("what would fit instead:\n");
     let tried = text::count(found.starts_tried as usize, "start");
     let until = text::moment(found.searched_until.as_ref());
@@ -158,6 +169,11 @@ fn instead(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> String {
     for smaller in &found.smaller {
         let plan = smaller.plan.as_ref().map(headline).unwrap_or_default();
         let _ = writeln!(out, "  smaller: {}: {plan}", smaller.change);
+        let flags = asked.zip(smaller.request.as_ref());
+        let flags = flags.and_then(|(asked, smaller)| amount_flags(asked, smaller));
+        if let Some(flags) = flags {
+            let _ = writeln!(out, "    ask for it with the same flags, but {flags}");
+        }
     }
     if found.smaller.is_empty() {
         out += "  smaller: no smaller amounts found that fit in the requested time\n";
@@ -168,7 +184,42 @@ fn instead(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> String {
 /// How to ask for the window of the nearest plan.
 fn how_to_ask(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> Option<String> {
     let window = window_from_wire("", found.nearest_window.as_ref()).ok()?;
-    Some(format!("    ask for it with {}\n", flags(window.start())))
+    Some(format!("    ask for it with the same flags and {}\n", flags(window.start())))
+}
+
+/// The flags that make the amounts of one request those of another; `None` if no flags can, or none are needed.
+fn amount_flags(
+    from: &v1::CoAllocationRequest,
+    to: &v1::CoAllocationRequest,
+) -> Option<String> {
+    let mut flags = Vec::new();
+    for site in &to.sites {
+        let old = from.sites.iter().find(|old| old.name == site.name)?;
+        let others = site.others.iter().filter(|one| {
+            !old.others.iter().any(|old| (&old.kind, old.amount) == (&one.kind, one.amount))
+        });
+        let others = others
+            .map(|one| {
+                let kind = ResourceKind::parse_other("kind", &one.kind).ok()?;
+                Some(format!(",{}", show_kind_and_amount(kind, one.amount)))
+            })
+            .collect::<Option<String>>()?;
+        if site.cpus != old.cpus || !others.is_empty() {
+            let value = format!("{}={}{others}", site.name, site.cpus);
+            flags.push(format!("--site {}", text::shell_word(&value)));
+        }
+    }
+    for link in &to.links {
+        let is_of = |old: &&v1::LinkRequest| (&old.from, &old.to) == (&link.from, &link.to);
+        let old = from.links.iter().find(is_of)?;
+        if link.bandwidth_bps != old.bandwidth_bps {
+            // Flags need no blank in front of a unit.
+            let rate = text::rate(link.bandwidth_bps).replace(' ', "");
+            let value = format!("{}-{}={rate}", link.from, link.to);
+            flags.push(format!("--link {}", text::shell_word(&value)));
+        }
+    }
+    (!flags.is_empty()).then(|| flags.join(" "))
 }
 
 #[cfg(test)]
@@ -214,16 +265,44 @@ mod tests {
     }
 
     #[test]
+    fn what_is_smaller_says_the_flags_that_ask_for_it() {
+        let request = |cpus, storage, bandwidth_bps| {
+            let storage = v1::KindAmount { kind: "storage".into(), amount: storage, ..Default::default() };
+            let site = |name: &str, others| v1::SiteRequest { name: name.into(), cpus, others, ..Default::default() };
+            let (from, to) = ("a".to_owned(), "b".to_owned());
+            v1::CoAllocationRequest {
+                sites: vec![site("a", vec![storage]), site("b", Vec::new())],
+                links: vec![v1::LinkRequest { from, to, bandwidth_bps, ..Default::default() }],
+                ..Default::default()
+            }
+        };
+        let asked = request(8, 2_000, 4_000_000_000);
+        let cases = [
+            (request(3, 2_000, 4_000_000_000), Some("--site a=3 --site b=3")),
+            (request(8, 1_500, 4_000_000_000), Some("--site a=8,storage=1500GB")),
+            (request(8, 2_000, 2_500_000_000), Some("--link a-b=2.5Gbit/s")),
+            (asked.clone(), None),
+        ];
+        for (smaller, expected) in cases {
+            let flags = amount_flags(&asked, &smaller);
+            assert_eq!(flags.as_deref(), expected);
+            for flag in flags.iter().flat_map(|all| all.split(' ')).filter(|one| one.starts_with("a-b")) {
+                assert!(flag.parse::<crate::kit::request_flags::LinkFlag>().is_ok(), "{flag}");
+            }
+        }
+    }
+
+    #[test]
     fn what_would_do_instead_says_how_far_it_looked() {
         let none = v1::Alternatives { complete: true, ..Default::default() };
-        assert!(alternatives(&none).contains("never"), "{}", alternatives(&none));
+        assert!(alternatives(&none, None).contains("never"), "{}", alternatives(&none, None));
         let until = Some(Timestamp { seconds: 1_795_262_400, nanos: 0 });
         let cut = v1::Alternatives { searched_until: until, starts_tried: 7, ..none.clone() };
         assert!(
-            alternatives(&cut)
+            alternatives(&cut, None)
                 .contains("no start until 2026-11-21 12:00 UTC fits (7 starts tried)")
         );
         let cut = v1::Alternatives { complete: false, ..cut };
-        assert!(alternatives(&cut).contains("a later start may fit"), "{}", alternatives(&cut));
+        assert!(alternatives(&cut, None).contains("a later start may fit"), "{}", alternatives(&cut, None));
     }
 }

@@ -137,8 +137,9 @@ pub fn describe(one: &v1::Reservation) -> String {
     }
     if let Some(found) = &one.alternatives {
         let shown = match one.change {
-            Some(_) => refusal::alternatives_to_change(found),
-            None => refusal::alternatives(found),
+            Some(_) => refusal::alternatives_to_change(found, one.request.as_ref()),
+            // A request may come from a file, whose amounts no flag replaces.
+            None => refusal::alternatives(found, None),
         };
         for line in shown.lines() {
             let _ = writeln!(out, "  {line}");
@@ -164,7 +165,10 @@ pub fn change(change: &v1::Change, definite: bool) -> String {
     use v1::ChangeState as C;
     let id = &change.change_id;
     let attempts = text::count(change.attempts as usize, "attempt");
-    let why = change.refusal.as_ref().map(text::refusal).unwrap_or_default();
+    let why = change.refusal.as_ref().map_or_else(String::new, |why| {
+        let hint = if why.transient { "; the same change may succeed later" } else { "" };
+        text::refusal(why) + hint
+    });
     match change.state() {
         C::Done => format!("change {id}: done, {attempts}"),
         C::Refused if definite => format!("change {id}: refused, nothing has changed: {why}"),
@@ -180,16 +184,16 @@ pub fn change(change: &v1::Change, definite: bool) -> String {
 #[must_use]
 pub fn given_up(one: &v1::GivenUp) -> String {
     let v1::GivenUp { resource_manager: rm, by, why, .. } = one;
-    let time = text::instant(one.time.as_ref());
+    let time = text::moment(one.time.as_ref());
     let why = text::line(why);
     let begin = format!("{rm} was given up on by {by} ({why}) at {time}");
     match (&one.ended, &one.booked_until) {
         (Some(ended), _) => {
-            let ended = text::instant(Some(ended));
+            let ended = text::moment(Some(ended));
             format!("{begin}; it has returned, and has had nothing of it since {ended}")
         }
         (None, Some(until)) => {
-            let until = text::instant(Some(until));
+            let until = text::moment(Some(until));
             format!(
                 "{begin}: it may still have it booked until {until}, and is told to end it when it returns"
             )
