@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 
+/// Messages with a secret, which are not printed whole (`src/secrets.rs`).
+const SECRETS: [&str; 2] =
+    [".coalloc.v1.MakeCalendarAddressResponse", ".coalloc.v1.ReadCalendarRequest"];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files = [
         "coalloc/v1/types.proto",
@@ -25,6 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tonic_prost_build::configure()
         .compile_well_known_types(true)
         .extern_path(".google.protobuf", "crate")
+        .skip_debug(SECRETS)
         .compile_fds(descriptors)?;
     pbjson_build::Builder::new().register_descriptors(&encoded)?.build(&[".coalloc.v1"])?;
     let mapping = out.join("coalloc.v1.serde.rs");

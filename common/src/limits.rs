@@ -871,6 +871,18 @@ pub const WEB_TOKEN_MAX_BYTES: usize = 4_000;
 pub const WEB_READS_PER_S: usize = 40;
 /// Shortest time between two readings of one open page.
 pub const WEB_READ_PAUSE: Span = Span::from_secs(1);
+/// How long a secret address of a calendar is valid unless its user says otherwise: a term. Whoever does not use it any more
+/// need not think of it.
+pub const CALENDAR_VALID_DEFAULT: Span = Span::from_secs(90 * 86_400);
+/// The shortest time for which one is valid: calendar programs read once in some minutes.
+pub const CALENDAR_VALID_MIN: Span = Span::from_secs(60);
+/// The longest time for which one is valid. A secret that stands in programs and their backups should not be good for ever.
+pub const CALENDAR_VALID_MAX: Span = Span::from_secs(366 * 86_400);
+/// Secret addresses of calendars at one coordinator: one for each of its users. With a certificate each takes about 2 kB of
+/// memory and of the ledger.
+pub const CALENDARS_MAX: usize = 10_000;
+/// Most characters of the certificates that are kept with a secret address, as base64: a certificate and two of its issuers.
+pub const CALENDAR_PROOF_MAX: usize = 8 << 10;
 /// Reservations on one page of a list; the page links the next ones.
 pub const WEB_LIST_ROWS: u32 = 200;
 /// Most reservations that a drawing is made of. They are read in one answer after the other, and the page says when there are

@@ -8,11 +8,13 @@
 //! * [`modify`]: a change of a reservation; [`provision`]: the change that lets its user in, or out.
 //! * [`tasks`]: a task, planned on profiles; [`workflows`]: a workflow, planned on profiles and reserved whole.
 //! * [`parents`]: the whole federation, served as one resource manager to parent coordinators.
+//! * [`calendar`]: the secret address of a user's calendar.
 //! * [`quota`]: how much a user may have reserved, and has.
 //! * [`repair`] and [`giving_up`]: what operators do about resource managers that have lost something, or are gone.
 
 mod allocate;
 pub mod alternatives;
+mod calendar;
 pub mod choice;
 mod data_plane;
 mod giving_up;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use coalloc_ledger::{Identity, Ledger};
+use coalloc_net::authorization::absent::AbsentUsers;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::identity::settings::{Access, Security};
@@ -138,6 +139,9 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         LedgersService::new(node.handle.clone(), &ledger_id, "grc", name, &config.daemon.security);
     let calls = matches!(config.daemon.security, Security::Proven(_));
     let calls = calls.then(|| Arc::new(config.quotas.calls.clone()));
+    // One for all listeners: a user's calls are counted together.
+    let access =
+        Access { leadership: election.as_ref().map(Election::leadership), ..access(&config) };
     let service = GrcService {
         name: config.name.to_string(),
         pauses: Arc::new(Pauses::of_ledger(&ledger_id)),
@@ -153,6 +157,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         revisions: RevisionQueue::default(),
         causer: Causer::Itself,
         calls,
+        absent: AbsentUsers::of(&access),
     };
     let reports = service.clone();
     tokio::spawn(async move { reports.follow_reports().await });
@@ -168,8 +173,6 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         let upward = ParentService { config, service };
         routes = routes.add_service(server::resource_manager(upward));
     }
-    let access =
-        Access { leadership: election.as_ref().map(Election::leadership), ..access(&config) };
     let stopping = watch::Sender::new(false);
     let web = match config.web_listen {
         None => None,

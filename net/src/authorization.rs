@@ -3,6 +3,7 @@
 //! * [`roster`]: who is who at this daemon. It makes a [`Caller`] of what a connection or a token has proven.
 //! * [`call_rates`]: how many calls a second a user may make.
 //! * [`layer`]: judges a call by its method, before anything of its message is decoded.
+//! * [`absent`]: whether a user who is not there to prove it may still do something.
 //!
 //! The layer knows methods only. Whether a message speaks of the caller's own things is seen by its handler, which asks
 //! the [`Caller`]. Both judge by [`coalloc_protocol::authorization`], which the simulated worlds run, too. Here denials
@@ -11,6 +12,7 @@
 //! Left out: the judgement itself, and how an identity is proven ([`crate::identity`], [`crate::tokens`]). Source:
 //! docs/adr/0042-identity.md.
 
+pub mod absent;
 pub mod call_rates;
 pub mod layer;
 #[cfg(test)]

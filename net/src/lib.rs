@@ -13,6 +13,7 @@
 //! * [`telemetry`]: structured logs, and [`log_filter`]: what of them is written. [`daemon`]: configuration, signals and exit codes of every daemon.
 //!   [`files`]: the number of files that it may have open. [`disk_space`]: whether its disk has space for
 //!   anything new.
+//! * [`secret`]: a secret that is a credential by itself.
 //! * [`tokens`]: users who prove by a token of their login service who they are.
 //! * [`node`]: a running core, with its ledger, its owner, and the handle by which RPC handlers post to it.
 //!   [`watch`]: streams of what has become durable. [`latest`]: a value that others wait for. [`waiters`]:
@@ -42,6 +43,7 @@ pub mod metrics;
 pub mod needs;
 pub mod node;
 pub mod resource_manager;
+pub mod secret;
 pub mod server;
 pub mod shared_ledger;
 pub mod status;

@@ -75,6 +75,13 @@ pub fn not_found(kind: &str, name: &str) -> Status {
     with_reason(Code::NotFound, "NOT_FOUND", &[(kind, name)], text, details)
 }
 
+/// NOT_FOUND for every secret that shows no calendar, whatever the reason. It does not repeat the secret.
+#[must_use]
+pub fn no_calendar() -> Status {
+    let text = "there is no calendar at this address; its owner can make a new one";
+    with_reason(Code::NotFound, "NOT_FOUND", &[], text, ErrorDetails::new())
+}
+
 /// ALREADY_EXISTS with `google.rpc.ResourceInfo`: an id was sent again with other content.
 #[must_use]
 pub fn other_content(kind: &str, id: &str) -> Status {

@@ -104,6 +104,14 @@ impl TokenVerifier {
         Ok(user)
     }
 
+    /// Whether a token of this issuer could stand for this user now.
+    #[must_use]
+    pub fn speaks_for(&self, issuer: &str, user: &UserName) -> bool {
+        let state = Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner));
+        let domain = state.issuers.named(issuer).map(|issuer| issuer.domain.as_ref());
+        domain.is_some_and(|domain| signed::is_user_of(domain, user))
+    }
+
     /// Believes these issuers from now on instead, and forgets all that was verified.
     pub fn replace(&self, issuers: TokenIssuers) {
         let state = Arc::new(State::new(issuers));

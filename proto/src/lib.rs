@@ -11,6 +11,7 @@
 pub mod file;
 pub mod method;
 pub mod notation;
+mod secrets;
 mod time;
 
 /// The generated code of package `coalloc.v1`.

@@ -36,17 +36,20 @@ pub enum Party {
     ResourceManager,
     /// Anybody who has proven an identity, whichever it is.
     Identified,
+    /// Anybody at all. What such a call may see is said by something in its message.
+    Anybody,
 }
 
 impl Party {
     /// All kinds of callers.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::User,
         Self::Operator,
         Self::Auditor,
         Self::Coordinator,
         Self::ResourceManager,
         Self::Identified,
+        Self::Anybody,
     ];
 
     const fn words(self) -> &'static str {
@@ -57,6 +60,7 @@ impl Party {
             Self::Coordinator => "coordinators of its configuration",
             Self::ResourceManager => "resource managers of its configuration",
             Self::Identified => "everybody with an identity",
+            Self::Anybody => "everybody",
         }
     }
 }

@@ -37,6 +37,9 @@
 //! "Protocol consequences".
 
 mod attempts;
+mod calendar;
+#[cfg(test)]
+mod calendar_tests;
 mod change;
 #[cfg(test)]
 mod change_tests;
@@ -97,6 +100,8 @@ use coalloc_common::{
 };
 
 use self::attempts::Attempts;
+use self::calendar::Calendars;
+pub use self::calendar::{CalendarAddress, CalendarInput, CalendarReply, OwnerProof};
 pub use self::details::Details;
 pub use self::forgetting::ForgetPolicy;
 use self::forgetting::Forgetting;
@@ -189,6 +194,8 @@ pub struct Coordinator {
     quotas: ReservationQuotas,
     /// What is kept of the notes of a refused reservation that are long.
     short_notes: ShortNotes,
+    /// The secret addresses of calendars.
+    calendars: Calendars,
     /// What was forgotten, and when to look for more.
     forgetting: Forgetting,
     /// In which epoch the process leads that has this coordinator.
@@ -247,6 +254,7 @@ impl Coordinator {
             live: LiveReservations::default(),
             usages: Usages::default(),
             quotas: ReservationQuotas::default(),
+            calendars: Calendars::default(),
             forgetting: Forgetting::default(),
             epoch: LeaderEpoch::default(),
             room: DiskGate::default(),
@@ -554,6 +562,7 @@ impl Core for Coordinator {
             CoordinatorInput::Report { reservation, report, by, token } => {
                 self.report(reservation, report, by, token, now, &mut out);
             }
+            CoordinatorInput::Calendar(input) => self.calendar_input(input, now, &mut out),
             CoordinatorInput::Compared { rm, differences } => {
                 self.compared(&rm, differences, now, &mut out);
             }
@@ -628,6 +637,7 @@ impl Core for Coordinator {
         self.check_attempts()?;
         self.check_live()?;
         self.check_usages()?;
+        self.check_calendars()?;
         self.check_waiting()?;
         self.check_trying()
     }

@@ -9,7 +9,7 @@
 //! * `request`: a form for a co-allocation, and what is reserved by it. `plans`: plans side by side, and what there is instead of
 //!   one.
 //! * `change`: another window or other amounts for a reservation. `provision`: its user is let in to the equipment, or out.
-//! * `calendar`: the reservations of the list as a file for calendar programs.
+//! * `calendar`: the reservations of the list as a file for calendar programs. `address`: a secret address of that file.
 //! * `drawn`: the reservations that a drawing is made of. `inventory`: the rows of a drawing. `ground`: what is around them.
 //!   `labels`: where the names on a map stand.
 //!   `otherwise`: what is taken besides. `steps`: how much is taken over time, and `stepped`: a timeline of that. `servers`: single
@@ -25,6 +25,7 @@
 //! Left out: parts that are added or dropped, tasks, series, and reports and revisions of workflows, which have commands. Source: OWASP cheat sheets, "Cross-Site Request
 //! Forgery Prevention" and "Content Security Policy".
 
+mod address;
 mod calendar;
 mod calls;
 mod change;
@@ -83,6 +84,8 @@ pub(crate) fn router(sources: WebSources, has_tls: bool) -> Router {
         .route("/map", get(map::show))
         .route("/reservations", get(list::show))
         .route("/calendar.ics", get(calendar::show))
+        .route("/calendar", get(address::show).post(address::change))
+        .route("/calendar/{name}", get(calendar::show_by_secret))
         .route("/reservations/{*id}", get(reservation::show))
         .route("/release/{*id}", get(reservation::ask).post(reservation::release))
         .route("/request", get(request::show).post(request::submit))

@@ -234,6 +234,39 @@ impl CoordinatorRpc for GrcService {
         self.quota(&caller, &request.into_inner()).await.map(Response::new)
     }
 
+    async fn make_calendar_address(
+        &self,
+        request: Request<v1::MakeCalendarAddressRequest>,
+    ) -> Result<Response<v1::MakeCalendarAddressResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
+        service.calendar_made(&caller, request.get_ref()).await.map(Response::new)
+    }
+
+    async fn get_calendar_address(
+        &self,
+        request: Request<v1::GetCalendarAddressRequest>,
+    ) -> Result<Response<v1::GetCalendarAddressResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        self.calendar_address(&caller, request.get_ref()).await.map(Response::new)
+    }
+
+    async fn revoke_calendar_address(
+        &self,
+        request: Request<v1::RevokeCalendarAddressRequest>,
+    ) -> Result<Response<v1::RevokeCalendarAddressResponse>, Status> {
+        let caller = Caller::of_request(&request)?;
+        let service = self.for_caller(&caller);
+        service.calendar_revoked(&caller, request.get_ref()).await.map(Response::new)
+    }
+
+    async fn read_calendar(
+        &self,
+        request: Request<v1::ReadCalendarRequest>,
+    ) -> Result<Response<v1::ReadCalendarResponse>, Status> {
+        self.calendar(request.into_inner()).await.map(Response::new)
+    }
+
     async fn get(
         &self,
         request: Request<v1::GetRequest>,

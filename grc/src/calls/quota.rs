@@ -14,6 +14,23 @@ use tonic::Status;
 
 use crate::calls::service::GrcService;
 
+/// The user whom a caller names in `user`, and of whom it may know: itself if it names nobody.
+///
+/// # Errors
+/// As [`GrcService::quota`].
+pub(crate) fn seen_user(caller: &Caller, wire: &str) -> Result<UserName, Status> {
+    let user = match (caller.user(), caller.proof()) {
+        (Some(own), _) if wire.is_empty() => Ok(own.clone()),
+        (None, Proof::PlainText) => user_name("user", wire),
+        _ => UserName::parse("user", wire),
+    };
+    let user = user.map_err(|error| status::invalid(&error))?;
+    if !caller.reads_all() {
+        caller.check_acts_for("user", user.as_str())?;
+    }
+    Ok(user)
+}
+
 impl GrcService {
     /// The quota of a user, for itself or for those who may read what belongs to all.
     ///
@@ -24,15 +41,7 @@ impl GrcService {
         caller: &Caller,
         wire: &v1::GetQuotaRequest,
     ) -> Result<v1::GetQuotaResponse, Status> {
-        let user = match (caller.user(), caller.proof()) {
-            (Some(own), _) if wire.user.is_empty() => Ok(own.clone()),
-            (None, Proof::PlainText) => user_name("user", &wire.user),
-            _ => UserName::parse("user", &wire.user),
-        };
-        let user = user.map_err(|error| status::invalid(&error))?;
-        if !caller.reads_all() {
-            caller.check_acts_for("user", user.as_str())?;
-        }
+        let user = seen_user(caller, &wire.user)?;
         let (now, wanted) = (self.handle.now().wall, user.clone());
         let look = move |core: &Coordinator| {
             (core.reserved_by(&wanted, now), core.quotas().of(&wanted).clone())

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use coalloc_common::{InvalidField, limits};
 use coalloc_net::authorization::Caller;
+use coalloc_net::authorization::absent::AbsentUsers;
 use coalloc_net::authorization::call_rates::CallQuotas;
 use coalloc_net::convert::RequestOptions;
 use coalloc_net::status;
@@ -58,6 +59,8 @@ pub struct GrcService {
     pub revisions: RevisionQueue,
     /// How many calls a second users may make; `None` in plain text, where nobody counts them.
     pub calls: Option<Arc<CallQuotas>>,
+    /// Whether the owner of a secret address, who is not there, may still list its reservations.
+    pub absent: AbsentUsers,
     /// Who has made the call that this copy of the handlers handles (I20).
     pub causer: Causer,
 }

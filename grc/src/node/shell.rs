@@ -143,6 +143,7 @@ pub fn complete(waiters: &Waiters, reply: Reply) {
         Reply::ParentEnd(token, answer) => waiters.complete(token, answer),
         Reply::Release(token, answer) => waiters.complete(token, answer),
         Reply::Report(token, end) => waiters.complete(token, end),
+        Reply::Calendar(token, reply) => waiters.complete(token, reply),
         Reply::Resolve(token, resolution) => waiters.complete(token, resolution),
         Reply::Rebook(token, end) => waiters.complete(token, end),
         Reply::Disown(token, answer) => waiters.complete(token, answer),

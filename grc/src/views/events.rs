@@ -204,6 +204,7 @@ const fn subject(record: &CoordinatorRecord) -> Subject<'_> {
         CoordinatorRecord::ChangeOpened { ticket, .. } => Subject::Reservation(&ticket.reservation),
         CoordinatorRecord::Forgotten { .. }
         | CoordinatorRecord::LeaderElected { .. }
+        | CoordinatorRecord::CalendarChanged { .. }
         | CoordinatorRecord::ParentLeaderChanged { .. } => Subject::Nothing,
         // A tombstone has no transaction of this coordinator, so it makes no event.
         CoordinatorRecord::ParentTombstone { txn, .. }
@@ -405,6 +406,9 @@ fn change<'a>(record: &'a CoordinatorRecord, whose: &AttemptOwner) -> Change<'a>
         }
         CoordinatorRecord::ParentLeaderChanged { ledger, at, .. } => {
             Change::over(format!("another process leads {ledger}"), *at)
+        }
+        CoordinatorRecord::CalendarChanged { at, .. } => {
+            Change::over("the address of a calendar has changed".into(), *at)
         }
         CoordinatorRecord::Forgotten { at, .. } => Change::over("forgotten".into(), *at),
         CoordinatorRecord::Finished { txn, state, version, active, at } => {

@@ -40,4 +40,5 @@ pub(super) static WORDS: &[&str] = &[
     "usage_changed", "usage", "ahead", "over",
     "unusable", "avoided",
     "manual_provision",
+    "calendar_changed", "calendar", "address", "digest", "expires", "proof", "certificate", "token", "plain_text",
 ];

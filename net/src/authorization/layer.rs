@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
-use coalloc_common::limits;
+use coalloc_common::{UserName, limits};
 use http::header::AUTHORIZATION;
 use http::{Request, Response};
 use tonic::Code;
@@ -25,6 +25,7 @@ use super::call_rates::CallRates;
 use super::roster::Roster;
 use crate::clock::{self, Clock};
 use crate::identity::server::ProvenClient;
+use crate::identity::settings::Access;
 use crate::server::connection::CallConnection;
 use crate::{metrics, status};
 
@@ -126,6 +127,16 @@ fn is_denial(answer: &Response<Body>) -> bool {
 }
 
 impl AuthorizationLayer {
+    /// The layer of a server.
+    #[must_use]
+    pub fn of(access: &Access) -> Self {
+        Self {
+            authorization: access.authorization.clone(),
+            call_rates: access.call_rates.clone(),
+            clock: access.clock.clone(),
+        }
+    }
+
     /// Who makes a request, if the caller may make it.
     fn judge<B>(&self, request: &Request<B>) -> Result<Caller, tonic::Status> {
         let caller = self.authorization.caller(request)?;
@@ -148,7 +159,12 @@ impl AuthorizationLayer {
 
     /// Counts an allowed call of a user, which may be one too many.
     fn count(&self, caller: &Caller) -> Result<(), tonic::Status> {
-        let (Some(rates), Some(user)) = (&self.call_rates, caller.user()) else { return Ok(()) };
+        caller.user().map_or(Ok(()), |user| self.count_user(user))
+    }
+
+    /// Counts a call of this user.
+    pub(super) fn count_user(&self, user: &UserName) -> Result<(), tonic::Status> {
+        let Some(rates) = &self.call_rates else { return Ok(()) };
         rates.count(user, self.clock.now().boot).map_err(|over| {
             metrics::net().calls_over_quota.inc();
             status::too_many_calls(user.as_str(), over.most, over.retry_after)

@@ -7,11 +7,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use coalloc_common::{Identity, Role, Span, Time, limits};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
 
@@ -237,6 +238,25 @@ impl IdentityStore {
             return Err(Disbelief::NoIdentity("there is no certificate".to_owned()));
         };
         self.current.load().trust.verify(first, intermediates, used, self.clock.unix())
+    }
+
+    /// Who the owner of a certificate is, if it would be believed now had its time not passed since `at`: its authority is
+    /// believed, and nothing of the chain was revoked.
+    ///
+    /// # Errors
+    /// [`Disbelief`].
+    pub fn verify_kept(
+        &self,
+        chain: &[CertificateDer<'_>],
+        used: Use,
+        at: Time,
+    ) -> Result<CertificateOwner, Disbelief> {
+        let Some((first, intermediates)) = chain.split_first() else {
+            return Err(Disbelief::NoIdentity("there is no certificate".to_owned()));
+        };
+        let us = u64::try_from(at.as_us()).unwrap_or_default();
+        let at = UnixTime::since_unix_epoch(Duration::from_micros(us));
+        self.current.load().trust.verify(first, intermediates, used, at)
     }
 
     /// Done when a certificate is not believed any more: it has ended, was revoked, or its authority was dropped.

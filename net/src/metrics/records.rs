@@ -92,7 +92,9 @@ impl Observed for CoordinatorRecord {
             | Self::ReplacedForParent { .. } => {}
             Self::Disowned { .. } | Self::DisownEnded { .. } | Self::Differs { .. } => {}
             Self::Superseded { .. } | Self::Settled { .. } => {}
-            Self::LeaderElected { .. } | Self::ParentLeaderChanged { .. } => {}
+            Self::LeaderElected { .. }
+            | Self::ParentLeaderChanged { .. }
+            | Self::CalendarChanged { .. } => {}
             Self::Forgotten { reservations, .. } => {
                 grc.forgotten.inc_by(reservations.len() as u64);
             }
@@ -194,6 +196,7 @@ impl Observed for CoordinatorRecord {
             | Self::Differs { .. }
             | Self::LeaderElected { .. }
             | Self::ParentLeaderChanged { .. }
+            | Self::CalendarChanged { .. }
             | Self::Forgotten { .. } => {}
             Self::RetentionEnded { txn, .. } => traces::synced_of(txn, "retention_ended", sync),
             // This belongs to no call.

@@ -42,11 +42,7 @@ impl LocalServices {
     #[must_use]
     pub fn new(routes: Routes, access: &Access) -> Self {
         let leads = LeadershipLayer(access.leadership.clone()).layer(routes.prepare());
-        let judged = AuthorizationLayer {
-            authorization: access.authorization.clone(),
-            call_rates: access.call_rates.clone(),
-            clock: access.clock.clone(),
-        };
+        let judged = AuthorizationLayer::of(access);
         let services = CallsLayer.layer(judged.layer(NeedsLayer.layer(leads)));
         Self { services, judge: judged }
     }

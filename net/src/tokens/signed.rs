@@ -195,6 +195,17 @@ pub(super) fn user_of(domain: Option<&TrustDomain>, subject: &str) -> Result<Use
     }
 }
 
+/// Whether a user has the name that somebody of this domain may have here.
+pub(super) fn is_user_of(domain: Option<&TrustDomain>, user: &UserName) -> bool {
+    let subject = match domain {
+        None => Some(user.as_str()),
+        Some(domain) => {
+            user.as_str().strip_prefix(domain.as_str()).and_then(|rest| rest.strip_prefix('/'))
+        }
+    };
+    subject.is_some_and(|subject| user_of(domain, subject).is_ok_and(|own| own == *user))
+}
+
 /// A span for messages, in whole seconds up to an hour, then in minutes and from a day on in days. Parts of seconds and
 /// of minutes count whole, so that what is too long never looks allowed.
 fn rounded(span: Span) -> Span {

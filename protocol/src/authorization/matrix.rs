@@ -9,7 +9,7 @@
 use std::fmt;
 
 use super::Party;
-use super::Party::{Auditor, Coordinator, Identified, Operator, ResourceManager, User};
+use super::Party::{Anybody, Auditor, Coordinator, Identified, Operator, ResourceManager, User};
 
 /// A set of kinds of callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,8 @@ const COORDINATORS: Parties = Parties::of(&[Coordinator]);
 const COORDINATORS_OPERATORS: Parties = Parties::of(&[Coordinator, Operator]);
 const COORDINATORS_STAFF: Parties = Parties::of(&[Coordinator, Operator, Auditor]);
 const MANAGERS: Parties = Parties::of(&[ResourceManager]);
+const ONLY_USERS: Parties = Parties::of(&[User]);
+const ANYBODY: Parties = Parties::of(&[Anybody]);
 const IDENTIFIED: Parties = Parties::of(&[Identified]);
 
 /// The rows, sorted by the path of the method.
@@ -71,20 +73,26 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Deprovision", USERS),
     ("/coalloc.v1.Coordinator/DescribeFederation", IDENTIFIED),
     ("/coalloc.v1.Coordinator/Get", READERS),
+    ("/coalloc.v1.Coordinator/GetCalendarAddress", READERS),
     ("/coalloc.v1.Coordinator/GetDataPlane", READERS),
     ("/coalloc.v1.Coordinator/GetQuota", READERS),
     ("/coalloc.v1.Coordinator/GiveUp", OPERATORS),
     ("/coalloc.v1.Coordinator/List", READERS),
     ("/coalloc.v1.Coordinator/ListDifferences", STAFF),
+    // Operators see everybody's reservations already, and an address of theirs would stand for the user's own right.
+    ("/coalloc.v1.Coordinator/MakeCalendarAddress", ONLY_USERS),
     ("/coalloc.v1.Coordinator/Modify", USERS),
     ("/coalloc.v1.Coordinator/Plan", USERS),
     ("/coalloc.v1.Coordinator/PlanTask", USERS),
     ("/coalloc.v1.Coordinator/Provision", USERS),
+    // The secret in the message is the proof.
+    ("/coalloc.v1.Coordinator/ReadCalendar", ANYBODY),
     ("/coalloc.v1.Coordinator/ReadPicture", STAFF),
     ("/coalloc.v1.Coordinator/Release", USERS),
     ("/coalloc.v1.Coordinator/ReleaseRest", USERS),
     ("/coalloc.v1.Coordinator/Repair", OPERATORS),
     ("/coalloc.v1.Coordinator/Reserve", USERS),
+    ("/coalloc.v1.Coordinator/RevokeCalendarAddress", USERS),
     ("/coalloc.v1.Coordinator/SearchServers", USERS),
     ("/coalloc.v1.Coordinator/SubmitTask", USERS),
     ("/coalloc.v1.Coordinator/Watch", READERS),

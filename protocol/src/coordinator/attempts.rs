@@ -120,6 +120,7 @@ impl Coordinator {
             | CoordinatorRecord::Reported { .. }
             | CoordinatorRecord::UsageChanged { .. }
             | CoordinatorRecord::LeaderElected { .. }
+            | CoordinatorRecord::CalendarChanged { .. }
             | CoordinatorRecord::ParentLeaderChanged { .. }
             | CoordinatorRecord::Forgotten { .. }
             | CoordinatorRecord::ParentTombstone { .. } => (None, None),

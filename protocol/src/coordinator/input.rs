@@ -2,6 +2,7 @@
 
 use coalloc_common::{CoordinatorName, DiskSpace, ReservationId, RmName, TransactionId, UserName};
 
+use super::calendar::{CalendarInput, CalendarReply};
 use super::giving_up::{GiveUpReply, OfWhat};
 use super::promises::Difference;
 use super::reports::{Report, ReportEnd};
@@ -66,6 +67,8 @@ pub enum CoordinatorInput {
         /// The caller that waits for the answer.
         token: Token<ReportEnd>,
     },
+    /// A user makes or revokes the secret address of its calendar.
+    Calendar(CalendarInput),
     /// The shell has compared bookings with an RM.
     Compared {
         /// The RM of the comparison.
@@ -230,6 +233,8 @@ pub enum Reply {
     Release(Token<ReleaseReply>, ReleaseReply),
     /// To a report.
     Report(Token<ReportEnd>, ReportEnd),
+    /// To a [`CalendarInput`].
+    Calendar(Token<CalendarReply>, CalendarReply),
     /// To Resolve.
     Resolve(Token<Resolution>, Resolution),
     /// To [`Repair::Rebook`], which ends as a change does.

@@ -10,6 +10,7 @@ use coalloc_common::{
 use serde::{Deserialize, Serialize};
 
 use super::Coordinator;
+use super::calendar::CalendarAddress;
 use super::reports::Report;
 use super::reservation::{Candidate, ChangeTicket, ServersByRm, State, Ticket};
 use super::transaction::Transaction;
@@ -383,6 +384,16 @@ pub enum CoordinatorRecord {
         /// When it was noticed.
         at: Now,
     },
+    /// The secret address of a user's calendar was made, or is no more: it was revoked, or its time is over.
+    CalendarChanged {
+        /// The user.
+        user: UserName,
+        /// The address, in place of any other one of this user; `None`: there is none.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        address: Option<CalendarAddress>,
+        /// When it changed.
+        at: Now,
+    },
     /// A process leads those that share this ledger. Earlier ones append nothing after this record.
     LeaderElected {
         /// The epoch, higher than any before.
@@ -467,6 +478,7 @@ impl CoordinatorRecord {
             | Self::GaveUp { at, .. }
             | Self::RetentionEnded { at, .. }
             | Self::UsageChanged { at, .. }
+            | Self::CalendarChanged { at, .. }
             | Self::LeaderElected { at, .. }
             | Self::ParentLeaderChanged { at, .. }
             | Self::Forgotten { at, .. }
@@ -499,6 +511,7 @@ impl CoordinatorRecord {
             | Self::ParentTombstone { .. }
             | Self::ReplacedForParent { .. }
             | Self::Superseded { .. }
+            | Self::CalendarChanged { .. }
             | Self::LeaderElected { .. }
             | Self::ParentLeaderChanged { .. }
             | Self::Forgotten { .. }
@@ -587,6 +600,7 @@ impl Coordinator {
             | CoordinatorRecord::ParentTombstone { .. }
             | CoordinatorRecord::ReplacedForParent { .. }
             | CoordinatorRecord::Superseded { .. }
+            | CoordinatorRecord::CalendarChanged { .. }
             | CoordinatorRecord::LeaderElected { .. }
             | CoordinatorRecord::ParentLeaderChanged { .. }
             | CoordinatorRecord::Forgotten { .. }

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use coalloc_common::{ReservationId, RmName, TransactionId};
+use coalloc_common::{ReservationId, RmName, TransactionId, UserName};
 use serde::{Deserialize, Serialize};
 
+use super::calendar::CalendarAddress;
 use super::forgetting::ForgottenCount;
 use super::mending::Mending;
 use super::parent::ParentEntry;
@@ -81,6 +82,11 @@ enum Part {
         ledger: String,
         epoch: u64,
     },
+    /// The secret address of a user's calendar.
+    Calendar {
+        user: UserName,
+        address: Box<CalendarAddress>,
+    },
     /// The epoch of the last election of a leader.
     Epoch {
         epoch: u64,
@@ -120,6 +126,7 @@ impl Snapshot for Coordinator {
             + self.disowning.all.changed()
             + self.promises.differing.changed()
             + self.forgetting.oldest_open.on_record.changed()
+            + self.calendars.of.changed()
             + usize::from(self.forgetting.count != self.forgetting.count_in_snapshot)
             + usize::from(self.epoch.now != self.epoch.in_snapshot)
     }
@@ -195,6 +202,12 @@ impl Snapshot for Coordinator {
             |ledger| format!("oldest open {ledger}"),
             |ledger, number| Part::OldestOpen { ledger, number: *number },
         );
+        take(
+            &mut all,
+            &mut self.calendars.of,
+            |user| format!("calendar {user}"),
+            |user, address| Part::Calendar { user, address: Box::new(address.clone()) },
+        );
         if self.epoch.now != self.epoch.in_snapshot {
             self.epoch.in_snapshot = self.epoch.now;
             let part = Some(CoordinatorPart(Part::Epoch { epoch: self.epoch.now }));
@@ -239,6 +252,7 @@ impl Snapshot for Coordinator {
                 self.forgetting.count_in_snapshot = self.forgetting.count;
                 is_new
             }
+            Part::Calendar { user, address } => self.calendars.restore(user, *address),
             Part::Epoch { epoch } => {
                 let is_new = self.epoch.now == 0;
                 self.epoch = LeaderEpoch { now: epoch, in_snapshot: epoch };

@@ -492,6 +492,7 @@ impl<'a> World<'a> {
             Reply::Change(..)
             | Reply::Release(..)
             | Reply::Report(..)
+            | Reply::Calendar(..)
             | Reply::Rebook(..)
             | Reply::Disown(..)
             | Reply::GiveUp(..) => {

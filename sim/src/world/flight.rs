@@ -287,8 +287,8 @@ impl World {
                 }
                 other => Err(format!("{other:?} is told {end:?}")),
             },
-            Reply::Rebook(..) | Reply::Disown(..) => {
-                Err(format!("nobody repairs anything here: {reply:?}"))
+            Reply::Rebook(..) | Reply::Disown(..) | Reply::Calendar(..) => {
+                Err(format!("nobody repairs anything or has a calendar here: {reply:?}"))
             }
         }
     }

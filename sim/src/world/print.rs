@@ -151,6 +151,12 @@ pub fn coordinator_record(record: &CoordinatorRecord) -> String {
         CoordinatorRecord::ParentLeaderChanged { ledger, epoch, .. } => {
             format!("{ledger} is led in epoch {epoch}")
         }
+        CoordinatorRecord::CalendarChanged { user, address, .. } => match address {
+            Some(address) => {
+                format!("the calendar of {user} has an address until {}", address.expires)
+            }
+            None => format!("the calendar of {user} has no address"),
+        },
         CoordinatorRecord::Forgotten { reservations, tombstones, .. } => {
             let all = reservations.iter().map(ToString::to_string);
             let all: Vec<String> = all.chain(tombstones.iter().map(ToString::to_string)).collect();

@@ -76,6 +76,7 @@ pub const fn coordinator_point(record: &CoordinatorRecord) -> &'static str {
         CoordinatorRecord::RetentionEnded { .. } => "retention ended",
         CoordinatorRecord::UsageChanged { .. } => "usage changed",
         CoordinatorRecord::LeaderElected { .. } => "leader elected",
+        CoordinatorRecord::CalendarChanged { .. } => "calendar changed",
         CoordinatorRecord::ParentLeaderChanged { .. } => "leader changed",
         CoordinatorRecord::Forgotten { .. } => "forgotten",
         CoordinatorRecord::Disowned { .. } => "disowned",

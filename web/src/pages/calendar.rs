@@ -1,26 +1,28 @@
-//! `/calendar.ics`: the reservations that the visitor may see, for a calendar program.
+//! `/calendar.ics`: the reservations that the visitor may see, for a calendar program. `/calendar/SECRET.ics`: those of whoever
+//! has made the secret, for a program that cannot sign in.
 //!
 //! * An event keeps its UID for as long as the reservation lives. SEQUENCE grows with each version, and once more when the
 //!   reservation is released: then the event is cancelled, so that calendars take it out.
 //! * What only a plan or a hold stands behind is tentative. What was refused is no event.
 //! * A calendar without events has no component. RFC 5545 wants one, and readers do without.
 //!
-//! Left out: an address that calendar programs can subscribe to without a certificate, and workflows' activities. Source: RFC
+//! Left out: how a secret address is made ([`super::address`]), and workflows' activities. Source: RFC
 //! 5545 (iCalendar), sections 3.1 (folding), 3.3.11 (escaping), 3.6.1 (events) and 3.8; RFC 7986 (NAME, REFRESH-INTERVAL).
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::{Path, RawQuery, State};
 use coalloc_common::{BitsPerSecond, Cpus, Time, Window, limits};
 use coalloc_net::convert::window_from_wire;
 use coalloc_proto::v1;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HOST, HeaderValue};
 use http::uri::Authority;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 use tonic::Status;
 
 use super::calls::PageCalls;
 use super::visitor::{self, Visitor};
 use super::{PageState, words};
+use crate::{error, host, json};
 
 /// Most bytes of a line, without its end.
 const LINE_BYTES: usize = 75;
@@ -48,16 +50,42 @@ pub(super) async fn show(
     let fields = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let user =
         fields.filter(|(name, _)| name == "user").map(|(_, value)| value.into_owned()).last();
-    let mut calls = PageCalls::new(&state, &visitor);
-    let (all, is_cut) = match read(&mut calls, user.unwrap_or_default()).await {
-        Ok(read) => read,
-        Err(status) => return visitor::failed(&visitor, "/reservations", &status),
-    };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let states = STATES.into_iter().map(Into::into).collect();
+    let request = v1::ListRequest { user: user.unwrap_or_default(), states, ..Default::default() };
+    let source = Source::Visitor(Box::new(request));
+    match read(PageCalls::new(&state, &visitor), source).await {
+        Ok((all, is_cut)) => file(&all, is_cut, own_address(&state, &headers).as_deref()),
+        Err(status) => visitor::failed(&visitor, "/reservations", &status),
+    }
+}
+
+/// `GET /calendar/SECRET.ics`. Who asks does not matter, and is not looked at.
+pub(super) async fn show_by_secret(
+    State(state): State<PageState>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    if !state.has_tls && !host::is_address(&headers) {
+        return json::plain(StatusCode::MISDIRECTED_REQUEST, host::WRONG_NAME.to_owned());
+    }
+    let secret = name.strip_suffix(".ics").unwrap_or_default().to_owned();
+    match read(PageCalls::of_nobody(&state), Source::Secret(secret)).await {
+        Ok((all, is_cut)) => file(&all, is_cut, own_address(&state, &headers).as_deref()),
+        Err(status) => {
+            json::plain(error::http_status(status.code()), format!("{}\n", status.message()))
+        }
+    }
+}
+
+/// This listener, as its reader names it.
+pub(super) fn own_address(state: &PageState, headers: &HeaderMap) -> Option<String> {
+    let host = headers.get(HOST)?.to_str().ok()?.parse::<Authority>().ok()?;
     let scheme = if state.has_tls { "https" } else { "http" };
-    let web = host.map(|host| format!("{scheme}://{host}"));
-    let mut response =
-        Response::new(Body::from(calendar(&all, is_cut, web.as_deref(), words::now())));
+    Some(format!("{scheme}://{host}"))
+}
+
+fn file(all: &[v1::Reservation], is_cut: bool, web: Option<&str>) -> Response<Body> {
+    let mut response = Response::new(Body::from(calendar(all, is_cut, web, words::now())));
     let own = response.headers_mut();
     own.insert(CONTENT_TYPE, HeaderValue::from_static("text/calendar; charset=utf-8"));
     let name = HeaderValue::from_static("attachment; filename=\"reservations.ics\"");
@@ -65,21 +93,41 @@ pub(super) async fn show(
     response
 }
 
+/// Whose reservations are wanted.
+enum Source {
+    /// Those that the visitor may see, of this request.
+    Visitor(Box<v1::ListRequest>),
+    /// Those of whoever has made this secret.
+    Secret(String),
+}
+
 /// The reservations of the calendar, and whether there are more than are read.
-async fn read(calls: &mut PageCalls, user: String) -> Result<(Vec<v1::Reservation>, bool), Status> {
-    let states = STATES.into_iter().map(Into::into).collect();
-    let mut request = v1::ListRequest { user, states, ..Default::default() };
-    let mut all = Vec::new();
+async fn read(
+    mut calls: PageCalls,
+    source: Source,
+) -> Result<(Vec<v1::Reservation>, bool), Status> {
+    let (mut all, mut page_token) = (Vec::new(), String::new());
     loop {
-        let page = calls.list(request.clone()).await?;
-        all.extend(page.reservations);
-        if page.next_page_token.is_empty() {
+        let (page, next) = match &source {
+            Source::Visitor(request) => {
+                let page =
+                    calls.list(v1::ListRequest { page_token, ..(**request).clone() }).await?;
+                (page.reservations, page.next_page_token)
+            }
+            Source::Secret(secret) => {
+                let secret = secret.clone();
+                let page = calls.calendar(v1::ReadCalendarRequest { secret, page_token }).await?;
+                (page.reservations, page.next_page_token)
+            }
+        };
+        all.extend(page);
+        if next.is_empty() {
             return Ok((all, false));
         }
         if all.len() >= limits::WEB_DRAWN_MAX {
             return Ok((all, true));
         }
-        request.page_token = page.next_page_token;
+        page_token = next;
     }
 }
 

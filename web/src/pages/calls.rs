@@ -20,7 +20,15 @@ pub(super) struct PageCalls {
 
 impl PageCalls {
     pub(super) fn new(state: &PageState, visitor: &Visitor) -> Self {
-        let channel = visitor.channel(state);
+        Self::on(visitor.channel(state))
+    }
+
+    /// Calls of somebody who shows nothing.
+    pub(super) fn of_nobody(state: &PageState) -> Self {
+        Self::on(state.services.channel(None, None))
+    }
+
+    fn on(channel: LocalChannel) -> Self {
         let coordinator =
             CoordinatorClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
         Self { channel, coordinator }
@@ -48,6 +56,23 @@ impl PageCalls {
         request: v1::ListRequest,
     ) -> Result<v1::ListResponse, Status> {
         Ok(self.coordinator.list(request).await?.into_inner())
+    }
+
+    /// One page of the calendar of whoever has made a secret.
+    pub(super) async fn calendar(
+        &mut self,
+        request: v1::ReadCalendarRequest,
+    ) -> Result<v1::ReadCalendarResponse, Status> {
+        Ok(self.coordinator.read_calendar(request).await?.into_inner())
+    }
+
+    /// Whether a user has a secret address of its calendar.
+    pub(super) async fn calendar_address(
+        &mut self,
+        user: &str,
+    ) -> Result<v1::GetCalendarAddressResponse, Status> {
+        let request = v1::GetCalendarAddressRequest { user: user.to_owned() };
+        Ok(self.coordinator.get_calendar_address(request).await?.into_inner())
     }
 
     /// Plans a request, and holds nothing.

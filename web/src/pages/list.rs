@@ -8,11 +8,11 @@ use form_urlencoded::Serializer;
 use http::{Response, StatusCode};
 use maud::{Markup, html};
 
-use super::PageState;
 use super::calls::PageCalls;
 use super::frame::{Frame, respond};
 use super::visitor::{self, Visitor};
 use super::words;
+use super::{PageState, address};
 
 /// Which reservations are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +68,11 @@ impl Filter {
         if query.is_empty() { "/calendar.ics".to_owned() } else { format!("/calendar.ics?{query}") }
     }
 
+    /// The page about the secret address of that calendar.
+    fn subscription(&self) -> String {
+        address::path(&self.user)
+    }
+
     /// The address of the page of this list that begins there.
     fn address(&self, page: &str) -> String {
         let mut query = Serializer::for_suffix("/reservations?".to_owned(), "/reservations?".len());
@@ -116,7 +121,10 @@ fn markup(filter: &Filter, answer: &v1::ListResponse) -> Markup {
                 " " a href=(filter.address(&answer.next_page_token)) { "The next ones" }
             }
         }
-        p { a href=(filter.calendar()) { "Calendar (.ics)" } ", with those that are over or released." }
+        p {
+            a href=(filter.calendar()) { "Calendar (.ics)" } ", with those that are over or released. "
+            a href=(filter.subscription()) { "Subscribe to it" } " in a program that cannot sign in."
+        }
     }
 }
 

@@ -156,6 +156,7 @@ fn subject(record: &CoordinatorRecord) -> Option<String> {
         | CoordinatorRecord::GaveUp { .. }
         | CoordinatorRecord::RetentionEnded { .. }
         | CoordinatorRecord::LeaderElected { .. }
+        | CoordinatorRecord::CalendarChanged { .. }
         | CoordinatorRecord::ParentLeaderChanged { .. }
         | CoordinatorRecord::Forgotten { .. }
         | CoordinatorRecord::ParentTombstone { .. } => None,

@@ -114,6 +114,9 @@ impl Coordinator {
             CoordinatorRecord::UsageChanged { txn, usage, .. } => {
                 self.fold_usage_changed(txn, usage)
             }
+            CoordinatorRecord::CalendarChanged { user, address, .. } => {
+                self.fold_calendar_changed(user, address.as_ref())
+            }
             CoordinatorRecord::LeaderElected { epoch, .. } => self.fold_leader_elected(*epoch),
             CoordinatorRecord::ParentLeaderChanged { ledger, epoch, .. } => {
                 self.parents.leader_epochs.fold_changed(ledger, *epoch)

@@ -23,6 +23,24 @@ impl PageCalls {
         answer.into_inner().reservation.ok_or_else(empty)
     }
 
+    /// Makes a secret address of the calendar of a user.
+    pub(in crate::pages) async fn make_calendar_address(
+        &mut self,
+        user: &str,
+    ) -> Result<v1::MakeCalendarAddressResponse, Status> {
+        let request = v1::MakeCalendarAddressRequest { user: user.to_owned(), valid_for: None };
+        Ok(self.coordinator.make_calendar_address(request).await?.into_inner())
+    }
+
+    /// Ends the secret address of the calendar of a user.
+    pub(in crate::pages) async fn revoke_calendar_address(
+        &mut self,
+        user: &str,
+    ) -> Result<(), Status> {
+        let request = v1::RevokeCalendarAddressRequest { user: user.to_owned() };
+        self.coordinator.revoke_calendar_address(request).await.map(drop)
+    }
+
     /// Lets the user of a reservation in to its equipment.
     pub(in crate::pages) async fn provision(
         &mut self,
