@@ -54,6 +54,7 @@ mod tree_changes;
 mod trees;
 mod watch;
 mod web;
+mod web_calendar;
 mod web_change;
 mod web_experiments;
 mod web_pages;

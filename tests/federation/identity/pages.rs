@@ -15,14 +15,14 @@ use crate::web_request::between;
 const MARK: &str = "zebra";
 
 /// Who visits the pages, by a certificate.
-struct TlsVisitor {
-    address: String,
+pub(super) struct TlsVisitor {
+    pub(super) address: String,
     certificate: String,
     key: String,
 }
 
 impl TlsVisitor {
-    fn new(world: &mut TlsWorld, port: u16, name: &str) -> Self {
+    pub(super) fn new(world: &mut TlsWorld, port: u16, name: &str) -> Self {
         world.who("grid", Role::User, name);
         let folder = world.folder(&format!("grid-{}-{name}", Role::User));
         let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
@@ -38,12 +38,12 @@ impl TlsVisitor {
         https(&self.address, Some((&self.certificate, &self.key)), &request).await
     }
 
-    async fn page(&self, path: &str) -> String {
+    pub(super) async fn page(&self, path: &str) -> String {
         self.send(&format!("GET {path}"), "", "").await
     }
 
     /// Sends a form with the secret that this browser was given.
-    async fn post(&self, path: &str, body: &str) -> String {
+    pub(super) async fn post(&self, path: &str, body: &str) -> String {
         let form = self.page("/request").await;
         let cookie = between(&form, "set-cookie: ", ";");
         let secret = between(&form, "name=\"secret\" value=\"", "\"");

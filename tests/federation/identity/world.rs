@@ -295,10 +295,10 @@ impl TlsWorld {
     /// Whoever is somebody at some daemon, and the methods that are for it, by daemon. The table is written down here
     /// a second time, so that a row that is too wide in the matrix of the program is noticed.
     pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
-        const USER: &str = "Allocate Deprovision Get GetDataPlane List Modify Plan PlanTask Provision Release ReleaseRest Reserve SearchServers SubmitTask Watch GetQuota \
+        const USER: &str = "Allocate Deprovision Get GetCalendarAddress GetDataPlane List MakeCalendarAddress Modify Plan PlanTask Provision Release ReleaseRest Reserve RevokeCalendarAddress SearchServers SubmitTask Watch GetQuota \
                             GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
         const AUDITOR: &str =
-            "Get GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
+            "Get GetCalendarAddress GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
         const RM_OPERATOR: &str = "Abort Describe FindServers GetLogFilter ListBookings QueryAvailability Release SetLogFilter SignTip \

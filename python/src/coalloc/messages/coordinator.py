@@ -292,6 +292,80 @@ class GetQuotaResponse(Value):
 
 
 @dataclass(frozen=True)
+class MakeCalendarAddressResponse(Value):
+    """See the schema."""
+
+    _message_type: ClassVar[type[Message]] = coordinator_pb2.MakeCalendarAddressResponse
+
+    secret: str = ""
+    """The secret, 64 hexadecimal digits."""
+    path: str = ""
+    """Where the web listener has the calendar: `/calendar/SECRET.ics`."""
+    expires: datetime | None = None
+    """When the address ends."""
+
+    @property
+    def raw(self) -> coordinator_pb2.MakeCalendarAddressResponse:
+        """The message as protobuf has it. Do not change it."""
+        return self._raw_as(coordinator_pb2.MakeCalendarAddressResponse)
+
+
+@dataclass(frozen=True)
+class GetCalendarAddressResponse(Value):
+    """See the schema."""
+
+    _message_type: ClassVar[type[Message]] = coordinator_pb2.GetCalendarAddressResponse
+
+    user: str = ""
+    """The user."""
+    made: datetime | None = None
+    """When the address was made. Unset: there is none."""
+    expires: datetime | None = None
+    """When the address ends. Unset: there is none."""
+
+    @property
+    def raw(self) -> coordinator_pb2.GetCalendarAddressResponse:
+        """The message as protobuf has it. Do not change it."""
+        return self._raw_as(coordinator_pb2.GetCalendarAddressResponse)
+
+
+@dataclass(frozen=True)
+class RevokeCalendarAddressResponse(Value):
+    """See the schema."""
+
+    _message_type: ClassVar[type[Message]] = coordinator_pb2.RevokeCalendarAddressResponse
+
+    revoked: bool = False
+    """Whether there was an address."""
+
+    @property
+    def raw(self) -> coordinator_pb2.RevokeCalendarAddressResponse:
+        """The message as protobuf has it. Do not change it."""
+        return self._raw_as(coordinator_pb2.RevokeCalendarAddressResponse)
+
+
+@dataclass(frozen=True)
+class ReadCalendarResponse(Value):
+    """See the schema."""
+
+    _message_type: ClassVar[type[Message]] = coordinator_pb2.ReadCalendarResponse
+
+    reservations: Sequence[Reservation] = ()
+    """The reservations that are booked or being held, or were, in the order in which they were
+    made. Of each there is who reserved it, its ids, its state and version, when it was made,
+    when and where it is and how much of what, and what is wrong with it at the equipment. All
+    other fields are unset.
+    """
+    next_page_token: str = ""
+    """The token of the next page. Empty: this is the last one."""
+
+    @property
+    def raw(self) -> coordinator_pb2.ReadCalendarResponse:
+        """The message as protobuf has it. Do not change it."""
+        return self._raw_as(coordinator_pb2.ReadCalendarResponse)
+
+
+@dataclass(frozen=True)
 class HoursQuota(Value):
     """An amount times time, of one kind."""
 

@@ -270,6 +270,68 @@ class GetQuotaResponse(_message.Message):
     calls_per_second_max: int
     def __init__(self, user: _Optional[str] = ..., reservations: _Optional[int] = ..., reservations_max: _Optional[int] = ..., hours: _Optional[_Iterable[_Union[HoursQuota, _Mapping]]] = ..., calls_per_second_max: _Optional[int] = ...) -> None: ...
 
+class MakeCalendarAddressRequest(_message.Message):
+    __slots__ = ("user", "valid_for")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    VALID_FOR_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    valid_for: _duration_pb2.Duration
+    def __init__(self, user: _Optional[str] = ..., valid_for: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class MakeCalendarAddressResponse(_message.Message):
+    __slots__ = ("secret", "path", "expires")
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    secret: str
+    path: str
+    expires: _timestamp_pb2.Timestamp
+    def __init__(self, secret: _Optional[str] = ..., path: _Optional[str] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class GetCalendarAddressRequest(_message.Message):
+    __slots__ = ("user",)
+    USER_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    def __init__(self, user: _Optional[str] = ...) -> None: ...
+
+class GetCalendarAddressResponse(_message.Message):
+    __slots__ = ("user", "made", "expires")
+    USER_FIELD_NUMBER: _ClassVar[int]
+    MADE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    made: _timestamp_pb2.Timestamp
+    expires: _timestamp_pb2.Timestamp
+    def __init__(self, user: _Optional[str] = ..., made: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expires: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RevokeCalendarAddressRequest(_message.Message):
+    __slots__ = ("user",)
+    USER_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    def __init__(self, user: _Optional[str] = ...) -> None: ...
+
+class RevokeCalendarAddressResponse(_message.Message):
+    __slots__ = ("revoked",)
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    revoked: bool
+    def __init__(self, revoked: bool = ...) -> None: ...
+
+class ReadCalendarRequest(_message.Message):
+    __slots__ = ("secret", "page_token")
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    secret: str
+    page_token: str
+    def __init__(self, secret: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ReadCalendarResponse(_message.Message):
+    __slots__ = ("reservations", "next_page_token")
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    reservations: _containers.RepeatedCompositeFieldContainer[Reservation]
+    next_page_token: str
+    def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class HoursQuota(_message.Message):
     __slots__ = ("kind", "unit", "reserved_thousandths", "max_thousandths")
     KIND_FIELD_NUMBER: _ClassVar[int]
