@@ -14,7 +14,7 @@
 
 mod allocate;
 pub mod alternatives;
-mod calendar;
+pub mod calendar;
 pub mod choice;
 mod data_plane;
 mod giving_up;

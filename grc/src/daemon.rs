@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use coalloc_ledger::{Identity, Ledger};
-use coalloc_net::authorization::absent::AbsentUsers;
 use coalloc_net::daemon::DaemonError;
 use coalloc_net::identity::server::ClientCertificates;
 use coalloc_net::identity::settings::{Access, Security};
@@ -23,6 +22,7 @@ use tokio::sync::watch;
 use tonic::service::Routes;
 
 use crate::availability::federation::Federation;
+use crate::calls::calendar::CalendarReaders;
 use crate::calls::parents::ParentService;
 use crate::calls::service::GrcService;
 use crate::calls::workflows::report::RevisionQueue;
@@ -157,7 +157,7 @@ pub async fn serve_on<L: Ledger<Record = CoordinatorRecord>>(
         revisions: RevisionQueue::default(),
         causer: Causer::Itself,
         calls,
-        absent: AbsentUsers::of(&access),
+        calendar_readers: CalendarReaders::of(&access),
     };
     let reports = service.clone();
     tokio::spawn(async move { reports.follow_reports().await });

@@ -148,6 +148,28 @@ def test_a_report_of_an_experiment_is_shown_with_its_plots(operator: Visit) -> N
     assert page.evaluate("document.documentElement.tagName") == "svg"
 
 
+def test_a_secret_address_is_made_copied_and_revoked(demo: Demo, stranger: Visit) -> None:
+    demo.reserve("of-grace", user="grace")
+    page = stranger().new_page()
+    sign_in(page, demo.login.token("grace"))
+    page.wait_for_url(demo.web + "/")
+    page.get_by_role("link", name="Reservations").click()
+    page.get_by_role("link", name="Subscribe to it").click()
+    page.get_by_role("button", name="Make one").click()
+    address = page.get_by_label("Address of the calendar").input_value()
+    assert address.startswith(demo.web + "/calendar/")
+    # A calendar program has no cookie and no certificate.
+    program = stranger().request
+    calendar = Calendar.from_ical(program.get(address).body())
+    assert [event["SUMMARY"] for event in calendar.walk("VEVENT")] == ["of-grace"]
+
+    page.get_by_role("link", name="Back").click()
+    expect(page.locator("main")).to_contain_text("There is an address until")
+    page.get_by_role("button", name="Revoke it").click()
+    expect(page.locator("main")).to_contain_text("There is no address")
+    assert program.get(address).status == 404
+
+
 def test_a_token_signs_in_for_what_its_user_may_see(demo: Demo, stranger: Visit) -> None:
     demo.reserve("of-carol", user="carol")
     demo.reserve("of-dave", user="dave")

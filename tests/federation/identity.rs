@@ -211,8 +211,7 @@ async fn whoever_is_somebody_is_denied_what_is_not_for_it_and_no_ledger_changes(
             let expected = if *daemon == "grc" { Code::Ok } else { Code::Unimplemented };
             assert_eq!(said, expected, "{what} at {daemon}");
             let is_denied = |path: &String| {
-                let for_all =
-                    path.starts_with("/grpc.") || path == described || path == BY_SECRET;
+                let for_all = path.starts_with("/grpc.") || path == described || path == BY_SECRET;
                 !for_all && !allowed.has(daemon, path)
             };
             let methods = methods().into_iter().filter(is_denied);

@@ -1,6 +1,8 @@
 //! The secret address of a calendar by the coordinator's page in plain text: made by a form, read without one, still there after
 //! the coordinator was killed, and gone when it is revoked.
 
+use coalloc_proto::v1;
+
 use crate::harness::{eventually, pair};
 use crate::web_pages::{ask, page, send_as, status, with_pages};
 use crate::web_request::{Browser, between};
@@ -39,7 +41,7 @@ async fn an_address_is_made_survives_a_kill_and_is_revoked() {
     federation.spawn("grc");
     eventually("the calendar is read again", || async {
         let mut client = federation.grc();
-        client.list(Default::default()).await.is_ok()
+        client.list(v1::ListRequest::default()).await.is_ok()
     })
     .await;
     let calendar = read().await;

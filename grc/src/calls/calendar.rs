@@ -5,10 +5,14 @@
 //!
 //! Left out: the calendar itself, which the web listener writes. Source: docs/adr/0059-calendar-addresses.md.
 
+use std::sync::Arc;
+
 use coalloc_common::invalid::check_range;
 use coalloc_common::limits;
+use coalloc_net::authorization::absent::AbsentUsers;
 use coalloc_net::authorization::{Caller, Proof};
 use coalloc_net::convert::{span_from_wire, time_to_wire, user_name};
+use coalloc_net::identity::settings::Access;
 use coalloc_net::secret::Secret;
 use coalloc_net::status;
 use coalloc_proto::v1;
@@ -16,6 +20,7 @@ use coalloc_proto::v1::ReservationState as State;
 use coalloc_protocol::coordinator::{
     CalendarAddress, CalendarInput, CalendarReply, Coordinator, CoordinatorInput, OwnerProof,
 };
+use tokio::sync::Semaphore;
 use tonic::Status;
 
 use crate::calls::quota::seen_user;
@@ -34,6 +39,23 @@ const STATES: [State; 7] = [
     State::Terminated,
     State::PassedEndTime,
 ];
+
+/// Judges who may read calendars by their secret addresses.
+#[derive(Debug, Clone)]
+pub struct CalendarReaders {
+    owners: AbsentUsers,
+    /// One permit for each secret that is being looked up: strangers must not fill the queue of the core.
+    lookups: Arc<Semaphore>,
+}
+
+impl CalendarReaders {
+    /// Readers of the calendars of a server.
+    #[must_use]
+    pub fn of(access: &Access) -> Self {
+        let lookups = Arc::new(Semaphore::new(8));
+        Self { owners: AbsentUsers::of(access), lookups }
+    }
+}
 
 impl GrcService {
     /// Makes the address of the caller's calendar.
@@ -85,7 +107,7 @@ impl GrcService {
                 let text = format!(
                     "there are {most} addresses of calendars, and no more are made until one is revoked or ends"
                 );
-                return Err(status::precondition("calendars", &subject, text));
+                return Err(status::not_now("calendar", &subject, text));
             }
             CalendarReply::DiskFull => return Err(status::disk_full("nothing was made")),
         }
@@ -168,11 +190,17 @@ impl GrcService {
             let (user, address) = core.calendar_by_digest(&digest, now)?;
             Some((user.clone(), address.clone()))
         };
-        let Some((user, address)) = self.handle.read(look).await? else { return Ok(None) };
-        if !self.absent.may_call(LIST, &user, &address.proof, address.made) {
+        let CalendarReaders { owners, lookups } = &self.calendar_readers;
+        let found = {
+            // The semaphore is never closed.
+            let _permit = lookups.acquire().await.map_err(|_| status::stopping())?;
+            self.handle.read(look).await?
+        };
+        let Some((user, address)) = found else { return Ok(None) };
+        if !owners.may_call(LIST, &user, &address.proof, address.made) {
             return Ok(None);
         }
-        self.absent.count(&user)?;
+        owners.count(&user)?;
         Ok(Some(user.to_string()))
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use coalloc_common::{InvalidField, limits};
 use coalloc_net::authorization::Caller;
-use coalloc_net::authorization::absent::AbsentUsers;
 use coalloc_net::authorization::call_rates::CallQuotas;
 use coalloc_net::convert::RequestOptions;
 use coalloc_net::status;
@@ -19,6 +18,7 @@ use coalloc_protocol::coordinator::{Coordinator, Reservation};
 use tonic::Status;
 
 use crate::availability::federation::Federation;
+use crate::calls::calendar::CalendarReaders;
 use crate::calls::relocation::RepairPolicy;
 use crate::calls::workflows::report::RevisionQueue;
 use crate::node::conversation::ConversationParts;
@@ -59,8 +59,8 @@ pub struct GrcService {
     pub revisions: RevisionQueue,
     /// How many calls a second users may make; `None` in plain text, where nobody counts them.
     pub calls: Option<Arc<CallQuotas>>,
-    /// Whether the owner of a secret address, who is not there, may still list its reservations.
-    pub absent: AbsentUsers,
+    /// Who may read calendars by their secret addresses.
+    pub calendar_readers: CalendarReaders,
     /// Who has made the call that this copy of the handlers handles (I20).
     pub causer: Causer,
 }

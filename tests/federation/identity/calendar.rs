@@ -89,7 +89,8 @@ async fn a_calendar_is_read_by_its_secret_alone_until_its_owner_is_out() {
              Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         )
     };
-    let json = https(&web, None, &post("ReadCalendar", &format!("{{\"secret\":\"{secret}\"}}"))).await;
+    let json =
+        https(&web, None, &post("ReadCalendar", &format!("{{\"secret\":\"{secret}\"}}"))).await;
     assert!(status(&json) == "200" && json.contains("of-alice"), "{json}");
     assert!(!json.contains("transaction") && !json.contains("segments"), "{json}");
     assert_eq!(status(&https(&web, None, &post("List", "{}")).await), "401");

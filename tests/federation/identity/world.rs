@@ -297,8 +297,7 @@ impl TlsWorld {
     pub(super) fn somebodies(&mut self) -> Vec<(&'static str, Show, Allowed)> {
         const USER: &str = "Allocate Deprovision Get GetCalendarAddress GetDataPlane List MakeCalendarAddress Modify Plan PlanTask Provision Release ReleaseRest Reserve RevokeCalendarAddress SearchServers SubmitTask Watch GetQuota \
                             GetWorkflow PlanWorkflow ReportActivity ReviseWorkflow SubmitWorkflow";
-        const AUDITOR: &str =
-            "Get GetCalendarAddress GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
+        const AUDITOR: &str = "Get GetCalendarAddress GetDataPlane GetQuota GetWorkflow List ListDifferences ReadPicture SignTip Watch";
         const RM_AUDITOR: &str =
             "Describe FindServers ListBookings QueryAvailability SignTip WatchBookings";
         const RM_OPERATOR: &str = "Abort Describe FindServers GetLogFilter ListBookings QueryAvailability Release SetLogFilter SignTip \
