@@ -881,6 +881,8 @@ pub const CALENDAR_VALID_MAX: Span = Span::from_secs(366 * 86_400);
 /// Secret addresses of calendars at one coordinator: one for each of its users. With a certificate each takes about 2 kB of
 /// memory and of the ledger.
 pub const CALENDARS_MAX: usize = 10_000;
+/// Secrets of such addresses that are looked up at a time. Anybody may show one, and each takes a turn of the coordinator's thread.
+pub const CALENDAR_LOOKUPS_MAX: usize = 8;
 /// Most characters of the certificates that are kept with a secret address, as base64: a certificate and two of its issuers.
 pub const CALENDAR_PROOF_MAX: usize = 8 << 10;
 /// Reservations on one page of a list; the page links the next ones.

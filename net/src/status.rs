@@ -79,7 +79,8 @@ pub fn not_found(kind: &str, name: &str) -> Status {
 #[must_use]
 pub fn no_calendar() -> Status {
     let text = "there is no calendar at this address; its owner can make a new one";
-    with_reason(Code::NotFound, "NOT_FOUND", &[], text, ErrorDetails::new())
+    let details = ErrorDetails::with_resource_info("calendar", "", "", text);
+    with_reason(Code::NotFound, "NOT_FOUND", &[], text, details)
 }
 
 /// ALREADY_EXISTS with `google.rpc.ResourceInfo`: an id was sent again with other content.

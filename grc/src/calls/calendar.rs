@@ -52,7 +52,7 @@ impl CalendarReaders {
     /// Readers of the calendars of a server.
     #[must_use]
     pub fn of(access: &Access) -> Self {
-        let lookups = Arc::new(Semaphore::new(8));
+        let lookups = Arc::new(Semaphore::new(limits::CALENDAR_LOOKUPS_MAX));
         Self { owners: AbsentUsers::of(access), lookups }
     }
 }

@@ -41,6 +41,9 @@ pub(super) async fn show(
     let fields = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
     let user = fields.filter(|(name, _)| name == "user").map(|(_, user)| user.trim().to_owned());
     let user = user.last().unwrap_or_default();
+    if user.is_empty() && !state.has_tls {
+        return respond(&visitor, StatusCode::OK, FRAME, &whose());
+    }
     match PageCalls::new(&state, &visitor).calendar_address(&user).await {
         Ok(known) => respond(&visitor, StatusCode::OK, FRAME, &about(&visitor, &known)),
         // Whoever is no user has to say whose calendar it is about.
@@ -53,7 +56,7 @@ pub(super) async fn show(
 
 fn whose() -> Markup {
     html! {
-        p { "You are nobody's user here. Whose calendar is it about?" }
+        p { "You have not shown that you are a user. Whose calendar is it about?" }
         form method="get" action="/calendar" class="filters" {
             div {
                 label for="user" { "User" }
