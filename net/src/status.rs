@@ -75,12 +75,12 @@ pub fn not_found(kind: &str, name: &str) -> Status {
     with_reason(Code::NotFound, "NOT_FOUND", &[(kind, name)], text, details)
 }
 
-/// NOT_FOUND for every secret that shows no calendar, whatever the reason. It does not repeat the secret.
+/// NOT_FOUND with `google.rpc.ResourceInfo`: no calendar is at the address with this secret, any more or at all.
 #[must_use]
 pub fn no_calendar() -> Status {
     let text = "there is no calendar at this address; its owner can make a new one";
     let details = ErrorDetails::with_resource_info("calendar", "", "", text);
-    with_reason(Code::NotFound, "NOT_FOUND", &[], text, details)
+    with_reason(Code::NotFound, "NO_CALENDAR", &[], text, details)
 }
 
 /// ALREADY_EXISTS with `google.rpc.ResourceInfo`: an id was sent again with other content.
