@@ -6,7 +6,7 @@
 //! An experiment is a file ([`source`]) that names a model ([`models`]) and what it measures ([`metrics`]).
 //! [`run()`] distributes the points and seeds of one or several experiments ([`suite`]), or a [`part`] of them, to all cores
 //! ([`stage`]), with a clock where times are measured ([`mod@clock`]), and keeps every run in a folder
-//! ([`store`], whose first line is [`head`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
+//! ([`store`], whose first line is [`head`]), with the files that the experiment names ([`included`]). From the runs it makes tables ([`tables`]), plots ([`plot`],
 //! laid out by [`chart`]) and a report ([`markdown`]). With several machines, each runs a [`shard`], and [`merge`] puts
 //! their folders together. [`catalog`] lists, shows and creates experiments,
 //! [`settings`] lists what a model can be set to,
@@ -23,6 +23,7 @@ pub mod compare;
 pub mod fault;
 pub mod gantt;
 pub mod head;
+pub mod included;
 pub mod markdown;
 pub mod merge;
 pub mod metrics;

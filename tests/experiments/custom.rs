@@ -100,18 +100,30 @@ fn an_answer_that_is_no_plan_ends_the_run_with_what_is_wrong() {
         format!("echo '{}'", one.replace(good, bad))
     };
     for (text, said) in [
-        ("echo no".to_owned(), "its answer \"no\" is not what was expected: expected ident"),
-        ("true".to_owned(), "its answer \"\" is not what was expected: EOF"),
-        ("echo '{}'".to_owned(), "its answer has to have either `plan` or `refused`"),
+        (
+            "echo no".to_owned(),
+            "its answer \"no\" is no plan: it is not JSON from line 1 column 2 on; expected {\"plan\": ",
+        ),
+        (
+            "true".to_owned(),
+            "it answered nothing on its standard output; expected {\"plan\": {\"sites\": [SITE, SITE], \"routes\": [[PATH, ..]]}} or {\"refused\": \"why\"}",
+        ),
+        ("echo '{}'".to_owned(), "its answer has neither `plan` nor `refused`; expected {"),
         ("echo wrong >&2; exit 3".to_owned(), "it ended with exit code 3; its last words: wrong"),
         ("kill -SEGV $$".to_owned(), "it was killed by signal 11"),
         (with("sites\"", "places\""), "unknown field `places`, expected `sites` or `routes`"),
         (with("\"b\"]", "\"c\"]"), "plan.sites[1]: there is no site \"c\""),
         (with("\"b\"]", "\"a\"]"), "its plan is not valid: two sites on a (Eq. 5)"),
-        (with(", \"b\"]", "]"), "plan.sites: it has 1 entries; needed: 2"),
+        (
+            with(", \"b\"]", "]"),
+            "plan.sites: 1 in number; needed: 2, a place for each site of the request; expected {",
+        ),
         (with("a-b\"", "a-c\""), "plan.routes[0][0]: there is no path \"a-c\"; did you mean a-b?"),
         (with("[\"a-b\"]", "[]"), "its plan is not valid: links[0]"),
-        (with("[[\"a-b\"]]", "[]"), "plan.routes: it has 0 entries; needed: 1"),
+        (
+            with("[[\"a-b\"]]", "[]"),
+            "plan.routes: 0 in number; needed: 1, a route for each link of the request; expected {",
+        ),
     ] {
         let (folder, file) = experiment("\n  frames: 1");
         // A request of more than two sites has no plan here.
@@ -141,6 +153,8 @@ fn a_program_that_takes_too_long_is_ended_with_all_that_it_started_and_counted()
     assert!(ran.status.success(), "{}", shown(&ran));
     let line = "time ended the planner in 100 % of its frames at planner program:./mine";
     assert!(shown(&ran).contains(line), "{}", shown(&ran));
+    let waits = "waiting for ./mine, which has been planning one frame for 0.5 s; the setting solver_s gives it 1 s";
+    assert!(shown(&ran).contains(waits), "{}", shown(&ran));
     let left = std::fs::read_to_string(folder.path().join("left")).unwrap();
     assert!(!Path::new("/proc").join(left.trim()).join("exe").exists(), "{left} goes on");
 }
@@ -162,8 +176,28 @@ fn a_program_that_is_not_there_is_told_and_another_one_is_another_experiment() {
     let other = run(folder.path(), &file);
     assert_eq!(other.status.code(), Some(2), "{}", shown(&other));
     assert!(shown(&other).contains("results.jsonl:1: digest: "), "{}", shown(&other));
+    for (text, said) in [
+        (
+            "echo '{}'\n",
+            "its first line does not say what runs it; begin the file with a line such as `#!/usr/bin/env python3`",
+        ),
+        (
+            "#!/nowhere/pyhton -u\n",
+            "its first line says that \"/nowhere/pyhton\" runs it, which is no program",
+        ),
+    ] {
+        std::fs::write(folder.path().join("mine"), text).unwrap();
+        let refused = run(folder.path(), &file);
+        assert_eq!(refused.status.code(), Some(2), "{}", shown(&refused));
+        let said = format!("mine.yaml:8: sweep[0].values[0]: program:./mine: {said}");
+        assert!(shown(&refused).contains(&said), "{}", shown(&refused));
+    }
     let unnamed = std::fs::read_to_string(&file).unwrap().replace("program:./mine", "program:");
     std::fs::write(&file, unnamed).unwrap();
     let unnamed = run(folder.path(), &file);
-    assert!(shown(&unnamed).contains("or program:PATH of your own"), "{}", shown(&unnamed));
+    assert!(
+        shown(&unnamed).contains("or program:PATH, a program of your own"),
+        "{}",
+        shown(&unnamed)
+    );
 }

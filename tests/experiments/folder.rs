@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::tmpfs::Small;
-use super::{MINE, coalloc, shown, written};
+use super::{FEDERATION, MINE, coalloc, shown, written};
 
 fn text(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path.as_ref()).unwrap()
@@ -192,6 +192,74 @@ fn a_folder_of_another_experiment_or_program_is_refused_and_a_new_label_is_not()
     let compared = coalloc(&["sim", "compare", out.to_str().unwrap(), own.to_str().unwrap()]);
     assert!(compared.status.success(), "{}", shown(&compared));
     assert!(shown(&compared).contains("ONE was made by coalloc 0."), "{}", shown(&compared));
+}
+
+/// The folder, the federation and the program of an experiment are not there any more, and its traces come from elsewhere.
+#[test]
+fn the_experiment_of_a_folder_runs_again_without_its_files_from_anywhere() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (deep, elsewhere) = (folder.path().join("a/b"), folder.path().join("elsewhere"));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(folder.path().join("a/federation.yaml"), FEDERATION).unwrap();
+    let program = deep.join("mine");
+    std::fs::write(&program, "#!/bin/sh\necho '{\"refused\": \"no\"}'\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let own = MINE.replace("federation.yaml", "../federation.yaml");
+    let own = own.replace(
+        "path: frames, values: [1, 2]",
+        "path: planner, values: [exact, \"program:./mine\"]",
+    );
+    std::fs::write(deep.join("own.yaml"), own).unwrap();
+    let jobs =
+        coalloc(&["sim", "new", deep.join("jobs.yaml").to_str().unwrap(), "--blank", "jobs"]);
+    assert!(jobs.status.success(), "{}", shown(&jobs));
+    std::fs::rename(deep.join("tiny.swf"), elsewhere.join("tiny.swf")).unwrap();
+    let first = |name: &str| {
+        let out = folder.path().join("out").join(name);
+        let file = deep.join(format!("{name}.yaml"));
+        let more = ["--traces", elsewhere.to_str().unwrap()];
+        run(file.to_str().unwrap(), &out, &more);
+        out
+    };
+    let outs = [first("own"), first("jobs")];
+    std::fs::remove_dir_all(folder.path().join("a")).unwrap();
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+    for out in outs {
+        let again = out.with_extension("again");
+        let ran = Command::new(env!("CARGO_BIN_EXE_coalloc"))
+            .args(["sim", "run", "experiment.yaml", "--out", again.to_str().unwrap()])
+            .current_dir(&out)
+            .env_remove("COALLOC_TRACES")
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", shown(&ran));
+        assert_eq!(text(again.join("results.jsonl")), text(out.join("results.jsonl")));
+        // A folder that was made of a folder is one, too.
+        let file = again.join("experiment.yaml");
+        let told = run(file.to_str().unwrap(), &again, &[]);
+        assert!(told.contains("0 runs in "), "{told}");
+        let named = coalloc(&["sim", "show", again.to_str().unwrap()]);
+        assert!(shown(&named).contains("again/experiment.yaml?"), "{}", shown(&named));
+    }
+}
+
+#[test]
+fn a_curve_that_no_plot_draws_is_told() {
+    let curve = "  - {name: success_until, label: Success}\nplots:";
+    let (folder, file) = written(&MINE.replace("plots:", curve));
+    let out = folder.path().join("out");
+    let told = run(&file, &out, &[]);
+    let said = "no plot draws the points of success_until, which are in results.csv; to draw a curve, add to \
+                plots: {name: success_until, title: A title, x: \"@\", y: [success_until]}";
+    assert!(told.contains(said), "{told}");
+    assert!(text(out.join("report.md")).contains(&format!("* {said}\n")));
+    let add = "y: [success]}, {name: success_until, title: A title, x: \"@\", y: [success_until]}";
+    std::fs::write(&file, MINE.replace("plots:", curve).replace("y: [success]}", add)).unwrap();
+    let told = run(&file, &out, &[]);
+    assert!(!told.contains("no plot draws") && out.join("success_until.svg").exists(), "{told}");
 }
 
 #[test]

@@ -41,7 +41,44 @@ fn bad_input_is_told_with_file_line_and_field_and_nothing_is_written() {
             "  - {name: succes, label: x}\nplots:",
             "mine.yaml:12: metrics[1].name: \"succes\" is not",
         ),
+        // The name is misspelled where it is declared, and the plot has it right.
+        (
+            "{name: success, label: Success}",
+            "{name: succes, label: Success}",
+            "mine.yaml:11: metrics[0].name: \"succes\" is not",
+        ),
         ("model: coallocations", "model: colocations", "mine.yaml:3: model:"),
+        ("model: coallocations\n", "", "mine.yaml:1: `model` is missing; expected `model: VALUE`"),
+        (
+            "plots:",
+            "paper: {shapes: [{says: x, place: x, bounds: {of: {metric: success}, at_least: 0.9, at_most: 0.1}}]}\nplots:",
+            "mine.yaml:12: paper.shapes[0].bounds.at_least: 0.9 is not allowed; allowed: at most 0.1, which is its at_most",
+        ),
+        (
+            "plots:",
+            "paper: {shapes: [{says: x, place: x, ratio: {of: {metric: success}, to: {metric: success}}}]}\nplots:",
+            "mine.yaml:12: paper.shapes[0].ratio: neither at_least nor at_most is not allowed; allowed: at_least, at_most, or both",
+        ),
+        (
+            "plots:",
+            "paper: {numbers: [{metric: success, value: .nan, place: x}]}\nplots:",
+            "mine.yaml:12: paper.numbers[0].value: .nan is not allowed; allowed: a number",
+        ),
+        (
+            "plots:",
+            "paper: {numbers: [{metric: success, value: much, place: x}]}\nplots:",
+            "mine.yaml:12: paper.numbers[0].value: what is written there is not allowed; allowed: a number, such as 0.5",
+        ),
+        (
+            "workload: {requests: 3}",
+            "workload: {interarrival_s: .nan}",
+            "mine.yaml:6: settings.workload.interarrival_s: .nan is not allowed; allowed: a number",
+        ),
+        (
+            "workload: {requests: 3}",
+            "planner: exactly",
+            "or program:PATH, a program of your own; did you mean exact?",
+        ),
         ("federation.yaml", "nowhere.yaml", "mine.yaml:5: settings.federation:"),
         ("seeds: {count: 1}", "seeds: {counts: 1}", "mine.yaml:9: seeds"),
         (

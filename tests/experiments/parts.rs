@@ -68,7 +68,17 @@ fn an_axis_or_value_that_there_is_not_is_named_with_those_that_there_are() {
         assert_eq!(ran.status.code(), Some(2), "{}", shown(&ran));
         assert!(shown(&ran).contains(&format!("--point {pair}: {said}")), "{}", shown(&ran));
     }
-    let words = ["sim", "run", &file, "--out", out.to_str().unwrap(), "--first-seed", "-1"];
-    assert_eq!(coalloc(&words).status.code(), Some(2));
+    for (option, value, most) in [
+        ("--first-seed", "-1", "0 to 1000000000000"),
+        ("--first-seed", "one", "0 to 1000000000000"),
+        ("--seeds", "0", "1 to "),
+    ] {
+        let ran = coalloc(&["sim", "run", &file, "--out", out.to_str().unwrap(), option, value]);
+        assert_eq!(ran.status.code(), Some(2), "{}", shown(&ran));
+        let said = format!(
+            "invalid value '{value}' for '{option} <N>': allowed: a whole number from {most}"
+        );
+        assert!(shown(&ran).contains(&said), "{}", shown(&ran));
+    }
     assert!(!out.exists(), "nothing was written");
 }

@@ -18,10 +18,17 @@ fn merge(folders: &[PathBuf], out: &Path, more: &[&str]) -> Output {
 
 /// Every file of a folder, with its bytes.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let mut all: Vec<_> =
-        entries.map(|path| (name(&path), std::fs::read(&path).unwrap())).collect();
+    let mut all = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        match path.is_dir() {
+            true => {
+                let below = files(&path).into_iter();
+                all.extend(below.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+            }
+            false => all.push((name, std::fs::read(&path).unwrap())),
+        }
+    }
     all.sort();
     all
 }
@@ -60,7 +67,7 @@ fn merged_shards_are_the_bytes_of_one_run() {
         assert!(told.status.success(), "{}", shown(&told));
         assert!(shown(&told).contains("10 runs of 3 shards"), "{}", shown(&told));
         let (ours, one) = (files(&merged), files(&whole));
-        assert_eq!(one.len(), 6, "{:?}", one.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        assert_eq!(one.len(), 7, "{:?}", one.iter().map(|(name, _)| name).collect::<Vec<_>>());
         for ((name, bytes), (other, wanted)) in ours.iter().zip(&one) {
             assert!(name == other && bytes == wanted, "{name} differs");
         }
@@ -70,6 +77,17 @@ fn merged_shards_are_the_bytes_of_one_run() {
         assert_eq!(again.status.code(), Some(2), "{}", shown(&again));
         assert!(shown(&again).contains("it has the results of a whole run"), "{}", shown(&again));
     }
+}
+
+#[test]
+fn a_shard_without_runs_says_why() {
+    let (folder, file) = written(MINE);
+    let out = folder.path().join("out");
+    let ran = coalloc(&["sim", "run", &file, "--shard", "5/5", "--out", out.to_str().unwrap()]);
+    assert!(ran.status.success(), "{}", shown(&ran));
+    let said = "shard 5/5: 0 of 2 runs; there are more shards than runs, and 3 have none; ";
+    assert!(shown(&ran).contains(said), "{}", shown(&ran));
+    assert!(!shown(&ran).contains("frames=1"), "no point has a value: {}", shown(&ran));
 }
 
 #[test]
@@ -110,6 +128,7 @@ fn what_does_not_belong_together_is_refused_and_nothing_is_written() {
     let edited = |name: &str, edit: &dyn Fn(&str) -> String| {
         let copy = under(name);
         for (file, bytes) in files(&two[1]) {
+            std::fs::create_dir_all(copy.join(&file).parent().unwrap()).unwrap();
             std::fs::write(copy.join(file), bytes).unwrap();
         }
         let runs = copy.join("results.jsonl");
@@ -135,7 +154,7 @@ fn what_does_not_belong_together_is_refused_and_nothing_is_written() {
         (&two[0], Some(&newer), "program: it is coalloc 9."),
         (&two[0], Some(&whole), "it has the results of a whole run"),
         (&two[0], Some(&two[0]), "each shard may be there once"),
-        (&two[0], None, "FOLDER: no folder has shard 2/2; needed: the folders of all 2 shards"),
+        (&two[0], None, "no folder has shard 2/2; needed: the folders of all 2 shards"),
         (&two[0], Some(&short), "shard 2/2 is not complete: seed 2 at frames 2 is missing"),
         (&two[0], Some(&foreign), "has 1 run of other shards than 2/2"),
     ] {

@@ -67,7 +67,7 @@ pub fn show(args: &ShowArgs) -> Result<Answer, Failure> {
     if args.yaml {
         return Ok(Answer::done(source.text));
     }
-    super::metrics::check(&source)?;
+    super::metrics::check_curves(&source)?;
     // This checks the settings. An experiment can be shown without its traces.
     let missing = source.prepare(false, args.traces.as_deref())?.missing;
     let experiment = &source.experiment;

@@ -1,5 +1,6 @@
 //! `coalloc sim compare`: compares two folders of results.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -47,11 +48,11 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     text::align_right(&mut table, &[2, 3, 4]);
     let (mut common, mut marked, mut unsure) = (0_usize, 0_usize, 0_usize);
     let mut all: Vec<_> = one.iter().filter(|((_, name), _)| args.selects(name)).collect();
-    // The points of a curve follow each other as numbers do.
+    // Values of axes, and the points of a curve, follow each other as numbers do.
     all.sort_by(|((one, a), _), ((other, b), _)| {
         let ((a, at), (b, other_at)) = (parts(a), parts(b));
         let x = |x: Option<f64>| x.unwrap_or(f64::NEG_INFINITY);
-        (one, a).cmp(&(other, b)).then(x(at).total_cmp(&x(other_at)))
+        by_place(one, other).then_with(|| a.cmp(b)).then(x(at).total_cmp(&x(other_at)))
     });
     for ((point, metric), mine) in all {
         let theirs = other.get(&(point.clone(), metric.clone()));
@@ -111,6 +112,18 @@ pub fn run(args: &CompareArgs) -> Result<Answer, Failure> {
     Ok(Answer::done(out))
 }
 
+/// The order of two points: axis by axis, numbers as numbers and before words.
+fn by_place(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Ordering {
+    let value = |label: &String| label.parse::<f64>().unwrap_or(f64::INFINITY);
+    let by_label = |(one, other): (&String, &String)| {
+        value(one).total_cmp(&value(other)).then_with(|| one.cmp(other))
+    };
+    let by_axis = one.iter().zip(other).map(|((axis, label), (other_axis, other_label))| {
+        axis.cmp(other_axis).then_with(|| by_label((label, other_label)))
+    });
+    by_axis.fold(Ordering::Equal, Ordering::then).then(one.len().cmp(&other.len()))
+}
+
 impl CompareArgs {
     fn selects(&self, metric: &str) -> bool {
         let (curve, _) = parts(metric);
@@ -156,5 +169,23 @@ fn differ(one: &Summary, other: &Summary) -> bool {
     match (one.within, other.within) {
         (Some(mine), Some(theirs)) => (one.mean - other.mean).abs() > mine + theirs,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_follow_each_other_as_numbers_do() {
+        let point = |load: &str| {
+            let axes = [("load", load), ("by", "a")];
+            axes.map(|(axis, label)| (axis.to_owned(), label.to_owned())).into_iter().collect()
+        };
+        let mut all: Vec<BTreeMap<String, String>> =
+            ["none", "10", "2", "-1", "1e3"].map(point).into();
+        all.sort_by(by_place);
+        let loads: Vec<&str> = all.iter().map(|point| point["load"].as_str()).collect();
+        assert_eq!(loads, ["-1", "2", "10", "1e3", "none"]);
     }
 }

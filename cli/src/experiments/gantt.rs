@@ -255,10 +255,13 @@ fn in_text(lanes: &[Lane], start: i64, end: i64, ascii: bool) -> String {
     let width = usize::from(text::width());
     let mut out = draw_marked(window, &rows, width, ink, Span::ZERO, &mark);
     let format = if unit == SECOND_US { "hours:minutes:seconds" } else { "hours:minutes" };
-    let bars = lanes.iter().map(|lane| lane.bars.len()).sum();
+    let bars = || lanes.iter().flat_map(|lane| &lane.bars);
+    let requests: BTreeSet<u64> = bars().map(|bar| bar.request).collect();
+    // A request has a segment on each resource that it takes.
     out += &format!(
-        "times since the start of the simulation, {format}\n{} of {}\n",
-        text::count(bars, "reservation"),
+        "times since the start of the simulation, {format}\n{} of {} on {}\n",
+        text::count(bars().count(), "segment"),
+        text::count(requests.len(), "request"),
         text::count(lanes.len(), "resource")
     );
     out

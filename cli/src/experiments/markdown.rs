@@ -12,6 +12,7 @@ use coalloc_sim::experiment::judge::{
 };
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
+use super::metrics::curves_not_drawn;
 use super::plot;
 use crate::kit::text;
 
@@ -67,7 +68,7 @@ pub fn report(experiment: &Experiment, results: &Results, how: &RunDescription) 
         how.seeds.end.saturating_sub(1),
         text::count(results.len(), "run")
     );
-    for line in how.left_out.iter().chain(&cut_short(results)) {
+    for line in notes(experiment, results, how) {
         let _ = writeln!(text, "* {line}");
     }
     if !text.ends_with("\n\n") {
@@ -293,10 +294,15 @@ fn cut_short(results: &Results) -> Vec<String> {
     results.points.iter().enumerate().filter_map(point).collect()
 }
 
+/// What a reader should know of a run, a line each.
+fn notes(experiment: &Experiment, results: &Results, how: &RunDescription) -> Vec<String> {
+    let curves = curves_not_drawn(experiment).into_iter().collect();
+    [how.left_out.clone(), cut_short(results), curves].concat()
+}
+
 /// What was measured at the first points, for experiments that repeat no printed number.
 fn measured(experiment: &Experiment, results: &Results) -> String {
-    let mut text = String::new();
-    for (at, point) in results.points.iter().enumerate().take(PLACES_MAX) {
+    let line = |(at, point): (usize, &Point)| {
         let own = experiment.metrics.iter().filter_map(|metric| {
             let summary = results.summary(at, &metric.name)?;
             Some(format!("{} {}", metric.name, shown(&summary)))
@@ -304,9 +310,12 @@ fn measured(experiment: &Experiment, results: &Results) -> String {
         let own: Vec<String> = own.collect();
         let labels = point.labels.iter().map(|(axis, label)| format!("{axis}={label}"));
         let labels = labels.collect::<Vec<_>>().join(" ");
-        let _ = writeln!(text, "  {labels}: {}", own.join(", "));
-    }
-    let rest = results.points.len().saturating_sub(PLACES_MAX);
+        // A shard has no run of some points.
+        (!own.is_empty()).then(|| format!("  {labels}: {}\n", own.join(", ")))
+    };
+    let lines: Vec<String> = results.points.iter().enumerate().filter_map(line).collect();
+    let mut text = lines.iter().take(PLACES_MAX).map(String::as_str).collect::<String>();
+    let rest = lines.len().saturating_sub(PLACES_MAX);
     if rest > 0 {
         let _ = writeln!(text, "  {rest} more points in report.md and results.csv");
     }
@@ -371,7 +380,7 @@ pub fn summary(experiment: &Experiment, results: &Results, how: &RunDescription)
     for metric in results.missing(experiment) {
         let _ = writeln!(text, "  no run has measured {metric}");
     }
-    for line in how.left_out.iter().chain(&cut_short(results)) {
+    for line in notes(experiment, results, how) {
         let _ = writeln!(text, "  {line}");
     }
     text

@@ -12,6 +12,7 @@ use coalloc_sim::experiment::judge::{Tally, at};
 use coalloc_sim::experiment::{Experiment, Results};
 
 use super::head::Head;
+use super::included;
 use super::markdown::{self, RunDescription};
 use super::run::write;
 use super::shard::{Shard, ShardedRun};
@@ -138,7 +139,7 @@ pub fn run(args: &MergeArgs) -> Result<Answer, Failure> {
     let folders: Vec<ShardFolder> =
         args.folders.iter().map(|path| ShardFolder::read(path)).collect::<Result<_, _>>()?;
     let Some(first) = folders.first() else {
-        return Err(Failure::bad_input("FOLDER: it is missing; needed: the folders of all shards"));
+        return Err(Failure::bad_input("no folder is named; needed: the folders of all shards"));
     };
     folders.iter().try_for_each(|folder| folder.check_belongs_to(first))?;
     check_complete(&folders, first.run.shard.of)?;
@@ -204,7 +205,7 @@ fn check_complete(folders: &[ShardFolder], of: u64) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::bad_input(format!(
-        "FOLDER: no folder has shard {}; needed: the folders of all {of} shards",
+        "no folder has shard {}; needed: the folders of all {of} shards",
         text::enumerate(&missing)
     )))
 }
@@ -220,6 +221,9 @@ fn put(
 ) -> Result<(), Failure> {
     let text = folders.first().map(|first| first.experiment.clone()).unwrap_or_default();
     let (mut store, there) = Store::open(&args.out, head, &text)?;
+    if let Some(first) = folders.first() {
+        included::copy_all(&first.path, &args.out)?;
+    }
     fill(results, there, &how.seeds);
     for folder in folders {
         for run in folder.runs {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coalloc_common::suggest::did_you_mean;
-use coalloc_sim::experiment::file::{Model, Point};
+use coalloc_sim::experiment::Experiment;
+use coalloc_sim::experiment::file::{Metric, Model, Point, Shape};
+use coalloc_sim::experiment::measures::parts;
 
 use super::clock::{TIME_CURVES, TIMES};
 use super::models::{PreparedModel, curves, metrics};
@@ -15,7 +17,7 @@ use crate::kit::text;
 ///
 /// # Errors
 /// Names the first metric that does not exist.
-pub fn check(source: &Source) -> Result<(), Failure> {
+pub fn check_names(source: &Source) -> Result<(), Failure> {
     let model = metrics(source.experiment.model);
     for (at, metric) in source.experiment.metrics.iter().enumerate() {
         let known = model.iter().chain(TIMES).any(|(name, _)| fits(name, &metric.name));
@@ -26,11 +28,14 @@ pub fn check(source: &Source) -> Result<(), Failure> {
             return Err(source.mistake(&format!("metrics[{at}].name"), &metric.name, &allowed));
         }
     }
-    check_curves(source)
+    Ok(())
 }
 
 /// Checks that curves, and metrics with one value at a point, each stand where they can.
-fn check_curves(source: &Source) -> Result<(), Failure> {
+///
+/// # Errors
+/// Names the first metric that does not belong where it stands.
+pub fn check_curves(source: &Source) -> Result<(), Failure> {
     let experiment = &source.experiment;
     let is_curve = |metric: &str| is_curve(experiment.model, metric);
     let one_value = |field: &str, metric: &str, instead: &str| match is_curve(metric) {
@@ -76,12 +81,56 @@ fn check_curves(source: &Source) -> Result<(), Failure> {
 
 /// Is it a curve of its model, or of the clock? A point of a curve, `success_at@50`, is not.
 fn is_curve(model: Model, metric: &str) -> bool {
-    let known = metrics(model).iter().chain(TIMES);
-    let closed = |name: &str| name.split('_').filter(|part| !is_open(part)).count();
-    // `success_until` would also be the success of a user of the name `until`: the closest name counts.
-    let own = known.filter(|(name, _)| fits(name, metric)).max_by_key(|(name, _)| closed(name));
-    own.is_some_and(|(name, _)| curves(model).chain(TIME_CURVES).any(|curve| curve == name))
+    let own = known(model, metric);
+    own.is_some_and(|(name, _)| curves(model).chain(TIME_CURVES).any(|curve| *curve == name))
         && !metric.contains('@')
+}
+
+/// The metric of its model, or of the clock, that a name means, and what is said of it.
+fn known(model: Model, metric: &str) -> Option<(&'static str, &'static str)> {
+    let (metric, _) = parts(metric);
+    let closed = |name: &str| name.split('_').filter(|part| !is_open(part)).count();
+    let all = metrics(model).iter().chain(TIMES).copied();
+    // `success_until` would also be the success of a user of the name `until`: the closest name counts.
+    all.filter(|(name, _)| fits(name, metric)).max_by_key(|(name, _)| closed(name))
+}
+
+/// Is the metric, or the curve, a share of a whole, which is never more than 1?
+#[must_use]
+pub fn is_share(model: Model, metric: &str) -> bool {
+    let Some((name, _)) = known(model, metric) else { return false };
+    // What is said to be the same as something before is of its kind.
+    let mut is_share = false;
+    for (own, about) in metrics(model).iter().chain(TIMES) {
+        is_share = about.contains("share ") || (is_share && about.contains("the same"));
+        if *own == name {
+            return is_share;
+        }
+    }
+    false
+}
+
+/// The line that says which curves of an experiment no plot draws and nothing else names: only `results.csv` has them.
+#[must_use]
+pub fn curves_not_drawn(experiment: &Experiment) -> Option<String> {
+    let drawn = experiment.plots.iter().flat_map(|plot| plot.y.iter());
+    let numbers = experiment.paper.numbers.iter().map(|number| &number.metric);
+    let shapes = experiment.paper.shapes.iter().flat_map(Shape::terms);
+    let named: BTreeSet<&str> = (drawn.chain(numbers).map(String::as_str))
+        .chain(shapes.map(|(_, term)| term.metric.as_str()))
+        .map(|metric| parts(metric).0)
+        .collect();
+    let is_left = |metric: &&Metric| {
+        is_curve(experiment.model, &metric.name) && !named.contains(metric.name.as_str())
+    };
+    let left: Vec<&str> =
+        (experiment.metrics.iter().filter(is_left)).map(|metric| metric.name.as_str()).collect();
+    let first = left.first()?;
+    Some(format!(
+        "no plot draws the points of {}, which are in results.csv; to draw a curve, add to plots: \
+         {{name: {first}, title: A title, x: \"@\", y: [{first}]}}",
+        left.join(", ")
+    ))
 }
 
 /// Checks that what the names of metrics name, such as a site, is there at some point of the experiment.
@@ -170,6 +219,26 @@ mod tests {
             ("success_at", "success_until", false),
         ] {
             assert_eq!(fits(known, name), is, "{known} {name}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_known_by_what_is_said_of_its_metric() {
+        for (model, name, is) in [
+            (Model::Coallocations, "success_usera_at", true),
+            (Model::Coallocations, "success_at@50", true),
+            (Model::Coallocations, "load_in_N", true),
+            (Model::Coallocations, "late_min", false),
+            (Model::Coallocations, "messages", false),
+            (Model::Tasks, "task_blocking", true),
+            (Model::Tasks, "total_delay_s", false),
+            (Model::Jobs, "wait_share", true),
+            (Model::Jobs, "penalty", false),
+            (Model::Workflows, "rejection", true),
+            (Model::Workflows, "offered_load", false),
+            (Model::Workflows, "plan_ms", false),
+        ] {
+            assert_eq!(is_share(model, name), is, "{name}");
         }
     }
 

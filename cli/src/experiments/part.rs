@@ -4,6 +4,7 @@
 //! what part it is about.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use clap::Args;
 use coalloc_common::limits;
@@ -21,14 +22,29 @@ use crate::kit::text;
 #[serde(deny_unknown_fields)]
 pub struct PartArgs {
     /// Seeds per point [default: the experiment's setting]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=limits::EXPERIMENT_RUNS_MAX))]
+    #[arg(long, value_name = "N", value_parser = seed_count, allow_negative_numbers = true)]
     pub seeds: Option<u64>,
     /// The first seed; the others follow it [default: the experiment's setting]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=limits::EXPERIMENT_SEED_MAX))]
+    #[arg(long, value_name = "N", value_parser = first_seed, allow_negative_numbers = true)]
     pub first_seed: Option<u64>,
     /// Only the points with this value of an axis; may be given for several values and axes
     #[arg(long, value_name = "AXIS=VALUE")]
     pub point: Vec<String>,
+}
+
+fn seed_count(text: &str) -> Result<u64, String> {
+    whole_number(text, 1..=limits::EXPERIMENT_RUNS_MAX)
+}
+
+fn first_seed(text: &str) -> Result<u64, String> {
+    whole_number(text, 0..=limits::EXPERIMENT_SEED_MAX)
+}
+
+fn whole_number(text: &str, allowed: RangeInclusive<u64>) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| {
+        format!("allowed: a whole number from {} to {}", allowed.start(), allowed.end())
+    })
 }
 
 impl PartArgs {

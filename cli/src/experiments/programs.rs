@@ -21,14 +21,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use coalloc_common::limits;
+use coalloc_common::{Span, limits};
 use coalloc_plan::Named as _;
 use coalloc_plan::ip::Program;
 use coalloc_plan::ip::outside::{PlannerJob, ProgramEnd, ProgramRun, Programs, SolverJob};
 use coalloc_sim::experiment::file::Point;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::included;
 use super::models::PreparedModel;
+use crate::kit::text;
 
 /// How often a waiting run checks whether it was stopped.
 const LOOK: Duration = Duration::from_millis(20);
@@ -44,6 +46,8 @@ pub struct InstalledSolvers {
     /// The folder of programs of the user; the current one if `None`.
     folder: Option<PathBuf>,
     stop: Arc<AtomicBool>,
+    /// Was it told that a program takes long?
+    is_slow_told: Arc<AtomicBool>,
 }
 
 impl InstalledSolvers {
@@ -61,7 +65,18 @@ impl InstalledSolvers {
             Some((program, found?))
         };
         let places = Program::ALL.iter().copied().filter_map(place).collect();
-        Self { places, folder: None, stop }
+        Self { places, folder: None, stop, is_slow_told: Arc::default() }
+    }
+
+    /// Says once what the runs wait for.
+    fn tell_slow(&self, name: &str, time: Span) {
+        if !self.is_slow_told.swap(true, Ordering::Relaxed) {
+            let after = slow_after(time.to_std()).as_secs_f64();
+            text::note(&format!(
+                "waiting for {name}, which has been planning one frame for {after} s; the setting solver_s gives it {time} \
+                 for each frame"
+            ));
+        }
     }
 
     /// The solvers, and the programs that an experiment in this folder names.
@@ -131,12 +146,50 @@ fn folder_of_experiment(folder: &Path) -> PathBuf {
 /// Where it was looked for, when there is no program.
 pub fn custom_place(folder: Option<&Path>, path: &str) -> Result<PathBuf, String> {
     let folder = folder_of_experiment(folder.unwrap_or(Path::new("")));
-    let place = std::path::absolute(folder.join(path));
+    let place = std::path::absolute(included::place(&folder, path));
     let place = place.map_err(|error| error.to_string())?;
     match is_executable(&place) {
         true => Ok(place),
         false if place.is_file() => Err(format!("it may not be run: chmod +x {}", place.display())),
         false => Err(format!("there is no such program; looked for a file at {}", place.display())),
+    }
+}
+
+/// Checks that the system can know what runs a program of the user.
+///
+/// # Errors
+/// What is wrong with the first line of a script.
+pub fn check_can_start(bytes: &[u8]) -> Result<(), String> {
+    // What is no text is compiled, and only the system knows for which machine.
+    let Ok(script) = std::str::from_utf8(bytes) else { return Ok(()) };
+    let first = script.lines().next().unwrap_or_default();
+    let Some(named) = first.strip_prefix("#!") else {
+        return Err(format!(
+            "its first line does not say what runs it; begin the file with a line such as {SHEBANG}"
+        ));
+    };
+    let interpreter = named.split([' ', '\t']).find(|word| !word.is_empty()).unwrap_or_default();
+    match is_executable(Path::new(interpreter)) {
+        true => Ok(()),
+        false => Err(format!(
+            "its first line says that {interpreter:?} runs it, which is no program of this machine; expected a line such \
+             as {SHEBANG}"
+        )),
+    }
+}
+
+/// The first line of a script in Python.
+const SHEBANG: &str = "`#!/usr/bin/env python3`";
+
+/// Why a program of the user was not started.
+fn not_started(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::NOEXEC.raw_os_error() => {
+            format!(
+                "it is not a program of this machine; expected a compiled one, or a script with a first line such as {SHEBANG}"
+            )
+        }
+        _ => format!("it cannot be started: {error}"),
     }
 }
 
@@ -160,7 +213,7 @@ impl Programs for InstalledSolvers {
         let mut running = Running::start(&mut command).map_err(told)?;
         let own = Duration::from_secs(errand.seconds().unsigned_abs()) + GRACE;
         let most = if errand.program.keeps_time() { own } else { errand.time.to_std() };
-        let ended = running.wait(most, &self.stop)?;
+        let ended = running.wait(most, &self.stop, &|| self.tell_slow(name, errand.time))?;
         let (output, errors) = (heard(&running.output)?, heard(&running.errors)?);
         let answer = match std::fs::File::open(folder.path().join(ANSWER)) {
             Ok(file) => Some(bounded(file)?),
@@ -171,15 +224,15 @@ impl Programs for InstalledSolvers {
     }
 
     fn plan(&self, job: &PlannerJob) -> Result<ProgramRun, String> {
-        let told = |error: std::io::Error| error.to_string();
         let place = custom_place(self.folder.as_deref(), &job.path)?;
         let mut command = Command::new(&place);
         let folder = self.folder.as_deref().unwrap_or(Path::new("."));
         command.current_dir(folder).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut running = Running::start(&mut command).map_err(told)?;
+        let mut running = Running::start(&mut command).map_err(|error| not_started(&error))?;
         running.feed(job.frame.clone());
-        let ended = running.wait(job.time.to_std(), &self.stop)?;
+        let ended =
+            running.wait(job.time.to_std(), &self.stop, &|| self.tell_slow(&job.path, job.time))?;
         let (output, errors) = (heard(&running.output)?, heard(&running.errors)?);
         Ok(ProgramRun { ended, output, errors, answer: None })
     }
@@ -207,6 +260,14 @@ fn heard(stream: &Receiver<Result<String, String>>) -> Result<String, String> {
 
 /// Time between asking a program to end and killing it.
 const GRACE: Duration = limits::OUTSIDE_GRACE.to_std();
+
+/// How long a program may take before its user hears of it: a person who sees nothing for so long asks why.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// When a program that has this time is slow.
+fn slow_after(most: Duration) -> Duration {
+    SLOW.min(most / 2)
+}
 
 /// A program that was started. Dropping this value kills it.
 struct Running {
@@ -239,12 +300,18 @@ impl Running {
         });
     }
 
-    /// Waits until the program ends or is made to end; after `most` it is asked to.
+    /// Waits until the program ends or is made to end; after `most` it is asked to. Before that, `tell_slow` is called if
+    /// it takes long.
     ///
     /// Everything it has started then ends with it, and so do its streams.
-    fn wait(&mut self, most: Duration, stop: &AtomicBool) -> Result<ProgramEnd, String> {
+    fn wait(
+        &mut self,
+        most: Duration,
+        stop: &AtomicBool,
+        tell_slow: &dyn Fn(),
+    ) -> Result<ProgramEnd, String> {
         let begun = Instant::now();
-        let (mut asked, mut closings) = (false, 0);
+        let (mut asked, mut is_slow, mut closings) = (false, false, 0);
         loop {
             if self.is_over()? {
                 let status = self.kill().map_err(|error| error.to_string())?;
@@ -254,6 +321,10 @@ impl Running {
                 return Err("the run was stopped".to_owned());
             }
             let passed = begun.elapsed();
+            if !is_slow && passed >= slow_after(most) {
+                is_slow = true;
+                tell_slow();
+            }
             if passed >= most + GRACE {
                 self.kill().map_err(|error| error.to_string())?;
                 return Ok(ProgramEnd::OutOfTime);

@@ -3,12 +3,12 @@
 //! In its settings, or in what a value of an axis sets, `{file: path}` is replaced by the content of that
 //! file, relative to the experiment's file. Every mistake is reported with file, line and field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use coalloc_common::{InvalidField, suggest};
 use coalloc_net::convert::file_topology;
-use coalloc_proto::file::{Document, FileError, parse, read, text_of};
+use coalloc_proto::file::{Document, FileError, parse, text_of};
 use coalloc_proto::v1;
 use coalloc_sim::experiment::Experiment;
 use coalloc_sim::experiment::file::{Point, SettingFault};
@@ -17,9 +17,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::clock::is_timed;
-use super::head::digest;
+use super::included::{self, Content, IncludedFile};
+use super::metrics::check_names;
 use super::models::{PreparedModel, prepare};
-use super::programs::{custom_place, custom_programs};
+use super::programs::{check_can_start, custom_place, custom_programs};
 use super::swf::TraceFolders;
 use crate::kit::exit::{Exit, Failure};
 
@@ -30,6 +31,8 @@ pub struct Source {
     pub experiment: Experiment,
     /// The text of the experiment file.
     pub text: String,
+    /// The texts of the files that it includes, by the paths that it names.
+    included: BTreeMap<String, String>,
     /// The folder of the experiment file, if it is on disk.
     pub folder: Option<PathBuf>,
     /// How a command names the experiment: by its file, without the folder, or by its name in the program.
@@ -54,7 +57,10 @@ pub fn load(name: &str) -> Result<Source, Failure> {
     let path = Path::new(name);
     if path.is_dir() {
         let problem = "is a folder; expected an experiment file, or a name of `coalloc sim list`";
-        return Err(Failure::bad_input(format!("{name}: {problem}")));
+        let meant = included::experiment_in(path);
+        let meant = meant.map(|file| format!("; did you mean {}?", file.display()));
+        let meant = meant.unwrap_or_default();
+        return Err(Failure::bad_input(format!("{name}: {problem}{meant}")));
     }
     if path.exists() {
         return of(path, text_of(path)?, true);
@@ -81,24 +87,26 @@ fn unknown(name: &str) -> Failure {
 /// # Errors
 /// The first mistake, with its line.
 pub fn of(path: &Path, text: String, on_disk: bool) -> Result<Source, Failure> {
-    let document: Document<Experiment> = parse(path, text.clone())?;
+    let document: Document<Experiment> = parse(path, text.clone()).map_err(in_plain_words)?;
     let mut experiment = document.message.clone();
     let folder = on_disk.then(|| document.folder().to_owned());
+    let mut files = IncludedTexts { folder: folder.as_deref(), texts: BTreeMap::new() };
     for (key, value) in &mut experiment.settings {
-        include(key, value, folder.as_deref())
+        files
+            .include(key, value)
             .map_err(|problem| at(&document, &format!("settings.{key}"), &problem))?;
     }
     for (axis_at, axis) in experiment.sweep.iter_mut().enumerate() {
         let path = axis.path.as_deref().unwrap_or_default();
         for (value_at, value) in axis.values.iter_mut().enumerate() {
             let field = format!("sweep[{axis_at}].values[{value_at}]");
-            include(path, value, folder.as_deref())
-                .map_err(|problem| at(&document, &field, &problem))?;
+            files.include(path, value).map_err(|problem| at(&document, &field, &problem))?;
         }
     }
     let named = if on_disk { path.file_name() } else { path.file_stem() };
     let named = named.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let source = Source { experiment, text, folder, named, document };
+    let included = files.texts;
+    let source = Source { experiment, text, included, folder, named, document };
     source.check()?;
     Ok(source)
 }
@@ -114,35 +122,69 @@ pub fn without_files(path: &Path, text: String) -> Result<Experiment, Failure> {
     Ok(experiment)
 }
 
-/// Replaces `{file: path}` by the content of that file; `name` is the field in which it stands.
-///
-/// A federation is read as the daemons read it, so that a mistake in it is reported with its own line.
-fn include(name: &str, value: &mut Value, folder: Option<&Path>) -> Result<(), String> {
-    let Value::Object(fields) = value else { return Ok(()) };
-    let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
-    let Some(file) = named.map(str::to_owned) else {
-        return fields.iter_mut().try_for_each(|(name, value)| include(name, value, folder));
-    };
-    if name.rsplit('.').next() == Some("federation") {
-        let federation = included::<v1::FederationFile>(&file, folder)?;
-        file_topology(&federation.message).map_err(|error| {
-            let problem = error.problem();
-            federation.mistake(&error.field, &problem).to_string()
-        })?;
-    }
-    *value = included::<Value>(&file, folder)?.message;
-    Ok(())
+/// The files that an experiment includes, as they are read.
+struct IncludedTexts<'a> {
+    /// The folder of the experiment; `None` if it comes with the program, and its files with it.
+    folder: Option<&'a Path>,
+    texts: BTreeMap<String, String>,
 }
 
-/// A file that an experiment in this folder includes, or one of those that come with the program.
-fn included<T: DeserializeOwned>(name: &str, folder: Option<&Path>) -> Result<Document<T>, String> {
-    let told = |error: FileError| error.to_string();
-    let Some(folder) = folder else {
-        let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
-        let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
-        return parse(Path::new(name), text.to_owned()).map_err(told);
+impl IncludedTexts<'_> {
+    /// Replaces `{file: path}` by the content of that file; `name` is the field in which it stands.
+    ///
+    /// A federation is read as the daemons read it, so that a mistake in it is reported with its own line.
+    fn include(&mut self, name: &str, value: &mut Value) -> Result<(), String> {
+        let Value::Object(fields) = value else { return Ok(()) };
+        let named = fields.get("file").and_then(Value::as_str).filter(|_| fields.len() == 1);
+        let Some(file) = named.map(str::to_owned) else {
+            return fields.iter_mut().try_for_each(|(name, value)| self.include(name, value));
+        };
+        if name.rsplit('.').next() == Some("federation") {
+            let federation = self.read::<v1::FederationFile>(&file)?;
+            file_topology(&federation.message).map_err(|error| {
+                let problem = error.problem();
+                federation.mistake(&error.field, &problem).to_string()
+            })?;
+        }
+        *value = self.read::<Value>(&file)?.message;
+        Ok(())
+    }
+
+    fn read<T: DeserializeOwned>(&mut self, name: &str) -> Result<Document<T>, String> {
+        let told = |error: FileError| error.to_string();
+        let (path, text) = match self.folder {
+            Some(folder) => {
+                let path = included::place(folder, name);
+                let text = text_of(&path).map_err(told)?;
+                (path, text)
+            }
+            None => {
+                let text = FILES.iter().find(|(path, _)| *path == name).map(|(_, text)| *text);
+                let text = text.ok_or_else(|| format!("{name} does not come with the program"))?;
+                (PathBuf::from(name), text.to_owned())
+            }
+        };
+        self.texts.insert(name.to_owned(), text.clone());
+        parse(&path, text).map_err(told)
+    }
+}
+
+/// A mistake without the words of the library that reads YAML. Of a field that is missing at the top, no line is to blame more
+/// than the first one.
+fn in_plain_words(error: FileError) -> FileError {
+    let FileError::Mistake { path, line, field, problem } = error else { return error };
+    let is_missing = field.is_empty() && problem.contains("is missing; expected");
+    let line = if is_missing { 1 } else { line };
+    let problem = match problem.split('`').nth(1) {
+        Some(value) if problem.starts_with("non-finite float") => {
+            format!("{value} is not allowed; allowed: a number")
+        }
+        _ if problem.starts_with("invalid floating point") => {
+            "what is written there is not allowed; allowed: a number, such as 0.5".to_owned()
+        }
+        _ => problem,
     };
-    read(&folder.join(name)).map_err(told)
+    FileError::Mistake { path, line, field, problem }
 }
 
 fn at(document: &Document<Experiment>, field: &str, problem: &str) -> Failure {
@@ -166,6 +208,8 @@ impl Source {
     /// # Errors
     /// The first mistake, with its line.
     pub fn check(&self) -> Result<(), Failure> {
+        // A misspelled metric is told where it is declared, not where a plot names it.
+        check_names(self)?;
         self.experiment.check().map_err(|error| self.invalid(&error))
     }
 
@@ -210,23 +254,25 @@ impl Source {
         Ok(all)
     }
 
-    /// The programs of the user that plan in the experiment, each with the digest of its file.
+    /// The programs of the user that plan in the experiment, each with the content of its file.
     ///
     /// # Errors
-    /// The first setting that names a program that is not there.
+    /// The first setting that names a program that is not there, or that cannot be started.
     pub fn custom_programs(
         &self,
         points: &[(Point, PreparedModel)],
-    ) -> Result<BTreeMap<String, String>, Failure> {
-        let mut digests = BTreeMap::new();
+    ) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+        let mut programs = BTreeMap::new();
         for (point, prepared) in points {
             for (path, setting) in custom_programs(prepared) {
-                if digests.contains_key(&path) {
+                if programs.contains_key(&path) {
                     continue;
                 }
                 let place = custom_place(self.folder.as_deref(), &path);
                 let bytes = place.and_then(|place| {
-                    std::fs::read(&place).map_err(|error| format!("{}: {error}", place.display()))
+                    let read = std::fs::read(&place);
+                    let bytes = read.map_err(|error| format!("{}: {error}", place.display()))?;
+                    check_can_start(&bytes).map(|()| bytes)
                 });
                 let bytes = bytes.map_err(|problem| {
                     let field =
@@ -234,10 +280,30 @@ impl Source {
                     let problem = format!("program:{path}: {problem}");
                     at(&self.document, &field, &problem)
                 })?;
-                digests.insert(path, digest(&bytes));
+                programs.insert(path, bytes);
             }
         }
-        Ok(digests)
+        Ok(programs)
+    }
+
+    /// Every file that the experiment names, for a folder of results; traces are looked for as by [`Source::prepare`].
+    #[must_use]
+    pub fn included(
+        &self,
+        points: &[(Point, PreparedModel)],
+        programs: BTreeMap<String, Vec<u8>>,
+        traces: Option<&Path>,
+    ) -> Vec<IncludedFile> {
+        let folders = TraceFolders::new(self.folder.as_deref(), traces);
+        let texts = self.included.iter();
+        let texts = texts.map(|(name, text)| (name.clone(), Content::Text(text.clone())));
+        let names: BTreeSet<&str> =
+            points.iter().filter_map(|(_, prepared)| Some(prepared.trace()?.0)).collect();
+        let found =
+            names.into_iter().filter_map(|name| Some((name.to_owned(), folders.content(name)?)));
+        let programs = programs.into_iter().map(|(name, bytes)| (name, Content::Program(bytes)));
+        let all = texts.chain(found).chain(programs);
+        all.map(|(name, content)| IncludedFile { name, content }).collect()
     }
 
     /// Everything that determines the experiment's runs, and nothing else: a label or a plot does not, the

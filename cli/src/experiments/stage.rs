@@ -53,6 +53,8 @@ pub fn bar(known: u64, all: u64, what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style.with_key("left", left).progress_chars("=> "));
     }
+    // It is drawn before the first run has ended, and its clock goes on during a long one.
+    bar.enable_steady_tick(Duration::from_secs(1));
     bar
 }
 

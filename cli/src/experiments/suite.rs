@@ -18,7 +18,8 @@ use coalloc_sim::experiment::judge::at;
 use coalloc_sim::experiment::{Experiment, Results, SilentTrace, Trace};
 
 use super::clock::{Clock, is_timed};
-use super::head::Head;
+use super::head::{Head, digest};
+use super::included::{self, IncludedFile};
 use super::models::PreparedModel;
 use super::part::PartArgs;
 use super::programs::{InstalledSolvers, starts_programs};
@@ -44,6 +45,7 @@ pub struct RunnableExperiment {
     /// The folder for the results.
     pub folder: PathBuf,
     head: Head,
+    included: Vec<IncludedFile>,
 }
 
 /// What an experiment says of values that its sweep does not have, a line each.
@@ -70,7 +72,7 @@ impl RunnableExperiment {
         let mut source = load(name)?;
         let mut left_out = part.set_seeds(&mut source.experiment);
         source.check()?;
-        metrics::check(&source)?;
+        metrics::check_curves(&source)?;
         let picked = part.points(&source.experiment, small)?;
         let PreparedPoints { mut points, missing } = source.prepare(small, traces)?;
         if let Some(problem) = missing.keys().next()
@@ -94,15 +96,17 @@ impl RunnableExperiment {
         );
         left_out.extend(removed_values(&source.experiment));
         let programs = source.custom_programs(&points)?;
+        let digests = programs.iter().map(|(path, bytes)| (path.clone(), digest(bytes))).collect();
+        let included = source.included(&points, programs, traces);
         let own = &source.experiment;
         // What determines the runs is the same for every part.
-        let head =
-            Head::of(&own.name, own.model, small, &source.essence(small, &points, &programs));
+        let head = Head::of(&own.name, own.model, small, &source.essence(small, &points, &digests));
         let seeds = own.seeds(small);
         points.retain(|(point, _)| picked.has(point));
         let here = points.len();
         left_out.extend(part.points_line(here, all).filter(|_| !part.point.is_empty()));
-        Ok(Self { source, points, left_out, seeds, folder: PathBuf::new(), head })
+        let folder = PathBuf::new();
+        Ok(Self { source, points, left_out, seeds, folder, head, included })
     }
 
     /// Takes only the runs of a shard; `part` is the part of the experiment that was loaded.
@@ -112,8 +116,15 @@ impl RunnableExperiment {
         self.head.sharded = Some(ShardedRun { shard, named, part });
         let own: usize = (0..self.points.len()).map(|point| self.seeds_of(point).count()).sum();
         let all = self.points.len() as u64 * (self.seeds.end - self.seeds.start);
+        let too_many = match own {
+            0 => format!(
+                "there are more shards than runs, and {} have none; ",
+                shard.of - all.min(shard.of)
+            ),
+            _ => String::new(),
+        };
         self.left_out.push(format!(
-            "shard {shard}: {own} of {all} runs; `coalloc sim merge` puts the shards together"
+            "shard {shard}: {own} of {all} runs; {too_many}`coalloc sim merge` puts the shards together"
         ));
         self
     }
@@ -137,7 +148,8 @@ impl RunnableExperiment {
         let (results, others) = self.results(runs);
         if others > 0 {
             self.left_out.push(format!(
-                "{RUNS} has {} of other points or seeds from an earlier command; left out here, and kept there",
+                "{RUNS} has {} of other points or seeds from an earlier command; left out here, and kept there: the \
+                 earlier command brings its report back",
                 text::count(others, "more run")
             ));
         }
@@ -210,6 +222,7 @@ impl RunningExperiment {
     pub fn begin(ready: RunnableExperiment, here: &InstalledSolvers) -> Result<Self, Failure> {
         let programs = ready.programs(here);
         let (store, runs) = Store::open(&ready.folder, &ready.head, &ready.source.text)?;
+        included::keep(&ready.folder, &ready.included)?;
         let (results, _) = ready.results(runs);
         let (known, is_timed) = (results.len(), is_timed(ready.experiment()));
         let state = Mutex::new(State { store, results, took: Duration::ZERO });

@@ -24,6 +24,7 @@ use coalloc_sim::jobs::swf::{SwfError, SwfParser, SwfTrace};
 use flate2::read::MultiGzDecoder;
 use sha2::{Digest as _, Sha256};
 
+use super::included::{self, Content};
 use crate::kit::exit::{Answer, Exit, Failure};
 use crate::user::workflow::import;
 
@@ -244,9 +245,18 @@ impl TraceFolders {
         Ok(read)
     }
 
+    /// The content of a trace or recorded workflow, if there is one.
+    #[must_use]
+    pub fn content(&self, name: &str) -> Option<Content> {
+        match FILES.iter().find(|(path, _)| self.is_shipped && *path == name) {
+            Some((_, text)) => Some(Content::Text((*text).to_owned())),
+            None => self.path_of(name, "trace", TRACES_ARE).ok().map(Content::At),
+        }
+    }
+
     /// The first place that has a file.
     fn path_of(&self, name: &str, what: &str, are: &str) -> Result<PathBuf, NoTrace> {
-        let places = || self.folders.iter().map(|folder| folder.join(name));
+        let places = || self.folders.iter().map(|folder| included::place(folder, name));
         places().find(|path| path.exists()).ok_or_else(|| {
             let looked: Vec<String> = places().map(|path| path.display().to_string()).collect();
             let looked = match looked.is_empty() {

@@ -123,10 +123,13 @@ impl Planner {
         let custom = || custom.map(|path| Self::Custom(path.to_owned()));
         let own = || Solver::named(name).map(Self::Own);
         let found = program.or_else(own).or_else(custom).ok_or_else(|| {
+            let known = || Solver::ALL.iter().map(|solver| solver.name());
+            let known = || known().chain(Program::ALL.iter().map(|program| program.name()));
             let allowed = format!(
-                "{}, or a program: {}, or {CUSTOM}PATH of your own",
-                Solver::instead_of(name),
-                Program::names()
+                "{}; the programs {}; or {CUSTOM}PATH, a program of your own{}",
+                Solver::names(),
+                Program::names(),
+                did_you_mean(name, known())
             );
             InvalidField::new("planner", InvalidField::quoted(name), allowed)
         })?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use coalloc_common::suggest::did_you_mean;
 use coalloc_common::topology::Direction;
-use coalloc_common::{EdgeIndex, Reason, Refusal, SiteDemand, VertexIndex};
+use coalloc_common::{CoAllocation, EdgeIndex, Reason, Refusal, SiteDemand, VertexIndex};
 use coalloc_plan::ip::outside::{PlannerJob, ProgramEnd, ProgramRun, Programs};
 use coalloc_plan::ip::{IpOptions, verify};
 use coalloc_plan::{Budget, FramePlanner, Instance, Outcome, Plan, Route};
@@ -161,6 +161,21 @@ fn frame_text(instance: &Instance<'_>, options: &IpOptions) -> String {
     serde_json::to_string(&frame).unwrap_or_default()
 }
 
+/// The answers that are possible to a request.
+fn expected(request: &CoAllocation) -> String {
+    let list = |item: &str, count: usize| match count {
+        0 => "[]".to_owned(),
+        1 => format!("[{item}]"),
+        2 => format!("[{item}, {item}]"),
+        more => format!("[{item}, .. {more} in all]"),
+    };
+    let (sites, routes) =
+        (list("SITE", request.sites.len()), list("[PATH, ..]", request.links.len()));
+    format!(
+        "{{\"plan\": {{\"sites\": {sites}, \"routes\": {routes}}}}} or {{\"refused\": \"why\"}}"
+    )
+}
+
 /// The plan that an answer names, or the reason of its refusal.
 ///
 /// # Errors
@@ -170,16 +185,34 @@ fn read_answer(
     options: &IpOptions,
     text: &str,
 ) -> Result<Result<Plan, String>, String> {
+    let expected = expected(instance.request);
+    if text.trim().is_empty() {
+        return Err(format!("it answered nothing on its standard output; expected {expected}"));
+    }
     let answer: AnswerText = serde_json::from_str(text).map_err(|error| {
         let quoted: String = text.trim().chars().take(QUOTED_MAX).collect();
-        format!("its answer {quoted:?} is not what was expected: {error}")
+        let problem = match error.is_data() {
+            true => error.to_string(),
+            false => {
+                format!("it is not JSON from line {} column {} on", error.line(), error.column())
+            }
+        };
+        format!("its answer {quoted:?} is no plan: {problem}; expected {expected}")
     })?;
     let named = match (answer.plan, answer.refused) {
         (Some(plan), None) => plan,
         (None, Some(why)) => return Ok(Err(why)),
-        _ => return Err("its answer has to have either `plan` or `refused`".to_owned()),
+        (Some(_), Some(_)) => {
+            return Err(format!("its answer has both `plan` and `refused`; expected {expected}"));
+        }
+        (None, None) => {
+            return Err(format!(
+                "its answer has neither `plan` nor `refused`; expected {expected}"
+            ));
+        }
     };
-    let plan = plan_of(instance, &named)?;
+    let plan =
+        plan_of(instance, &named).map_err(|wrong| format!("{wrong}; expected {expected}"))?;
     verify(instance, options, &plan).map_err(|wrong| format!("its plan is not valid: {wrong}"))?;
     Ok(Ok(plan))
 }
@@ -187,12 +220,14 @@ fn read_answer(
 fn plan_of(instance: &Instance<'_>, named: &PlanText) -> Result<Plan, String> {
     let Instance { topology, request, view, costs } = instance;
     let counts = [
-        ("sites", named.sites.len(), request.sites.len()),
-        ("routes", named.routes.len(), request.links.len()),
+        ("sites", "a place for each site", named.sites.len(), request.sites.len()),
+        ("routes", "a route for each link", named.routes.len(), request.links.len()),
     ];
-    for (field, count, wanted) in counts {
+    for (field, what, count, wanted) in counts {
         if count != wanted {
-            return Err(format!("plan.{field}: it has {count} entries; needed: {wanted}"));
+            return Err(format!(
+                "plan.{field}: {count} in number; needed: {wanted}, {what} of the request"
+            ));
         }
     }
     let mut placements = Vec::with_capacity(named.sites.len());

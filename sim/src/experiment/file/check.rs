@@ -72,6 +72,10 @@ impl Experiment {
             let field = format!("paper.numbers[{at}]");
             self.check_metric(&format!("{field}.metric"), &printed.metric)?;
             self.check_at(&field, &printed.at)?;
+            if !printed.value.is_finite() {
+                let value = as_written(printed.value);
+                return Err(InvalidField::new(format!("{field}.value"), value, "a number"));
+            }
             if let Some(within) = printed.within.filter(|within| within.is_nan() || *within < 0.0) {
                 let allowed = "0 or more, in the metric's unit";
                 return Err(InvalidField::new(format!("{field}.within"), within, allowed));
@@ -114,6 +118,12 @@ impl Experiment {
         {
             let field = format!("{field}.order.falling");
             return Err(InvalidField::new(field, order.falling.len(), "two terms or more"));
+        }
+        if let Some(ratio) = &shape.ratio {
+            check_limits(&format!("{field}.ratio"), ratio.at_least, ratio.at_most)?;
+        }
+        if let Some(bounds) = &shape.bounds {
+            check_limits(&format!("{field}.bounds"), bounds.at_least, bounds.at_most)?;
         }
         if let Some(trend) = &shape.trend
             && trend.along != "@"
@@ -206,6 +216,39 @@ impl Experiment {
             }
         }
         removed
+    }
+}
+
+/// A number that is none, as YAML has it.
+fn as_written(value: f64) -> &'static str {
+    match value {
+        value if value.is_nan() => ".nan",
+        value if value < 0.0 => "-.inf",
+        _ => ".inf",
+    }
+}
+
+/// Checks the numbers between which something has to be.
+fn check_limits(field: &str, least: Option<f64>, most: Option<f64>) -> Result<(), InvalidField> {
+    for (name, limit) in [("at_least", least), ("at_most", most)] {
+        if let Some(limit) = limit.filter(|limit| !limit.is_finite()) {
+            return Err(InvalidField::new(
+                format!("{field}.{name}"),
+                as_written(limit),
+                "a number",
+            ));
+        }
+    }
+    match (least, most) {
+        (None, None) => {
+            let allowed = "at_least, at_most, or both: without them it always holds";
+            Err(InvalidField::new(field, "neither at_least nor at_most", allowed))
+        }
+        (Some(least), Some(most)) if least > most => {
+            let allowed = format!("at most {most}, which is its at_most: nothing is in between");
+            Err(InvalidField::new(format!("{field}.at_least"), least, allowed))
+        }
+        _ => Ok(()),
     }
 }
 
