@@ -34,4 +34,43 @@ fn a_figure_is_repeated_and_becomes_an_experiment() {
     assert!(
         folder.path().join("fig7/report.md").exists() && folder.path().join("day.svg").exists()
     );
+    page_shows_what_is_printed("first-experiment.md", &shown);
+}
+
+/// Checks that the lines of a page's blocks of `text` are lines of what the commands print, in this order. `...` stands for any lines.
+fn page_shows_what_is_printed(page: &str, shown: &str) {
+    let page = std::fs::read_to_string(crate::root().join("docs/guide").join(page)).unwrap();
+    let blocks = page.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut printed = shown.lines().map(without_measured);
+    let mut found = 0;
+    for block in blocks {
+        let mut may_skip = true;
+        for line in block.lines() {
+            if line.trim() == "..." {
+                may_skip = true;
+                continue;
+            }
+            let wanted = without_measured(line);
+            let is_there = match may_skip {
+                true => printed.any(|own| own == wanted),
+                false => printed.next().is_some_and(|own| own == wanted),
+            };
+            assert!(is_there, "the page shows {line:?}, which is not printed there:\n{shown}");
+            (may_skip, found) = (false, found + 1);
+        }
+    }
+    assert!(found > 5, "the page shows {found} lines");
+}
+
+/// A line without the numbers that another machine has otherwise: `3.4 s on 2 threads` and `107 MiB`.
+fn without_measured(line: &str) -> String {
+    let words: Vec<&str> = line.split(' ').collect();
+    let is_measured = |at: &usize| {
+        let next = words.get(at + 1).copied().unwrap_or_default();
+        next.starts_with("thread")
+            || next == "MiB"
+            || (next == "s" && words.get(at + 2) == Some(&"on"))
+    };
+    let kept = (0..words.len()).map(|at| if is_measured(&at) { "N" } else { words[at] });
+    kept.collect::<Vec<&str>>().join(" ").trim_end().replace("threads", "thread")
 }

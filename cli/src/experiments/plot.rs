@@ -7,6 +7,7 @@ use coalloc_sim::experiment::file::{Plot, Term};
 use coalloc_sim::experiment::{Experiment, Results, Summary};
 
 use super::chart::{Chart, Line};
+use super::metrics::is_share;
 use crate::kit::drawing::Drawing;
 
 /// Maximum number of lines in one plot; more lines are left out, and the plot says so.
@@ -25,9 +26,10 @@ pub fn draw(
     let own = experiment.sweep.iter().find(|own| own.name == axis);
     let labels = own.map(|own| own.labels(small)).unwrap_or_default();
     let numbers: Option<Vec<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
-    let mut lines = Vec::new();
+    let (mut lines, mut legend) = (Vec::new(), String::new());
     for metric in &plot.y {
         let term = Term { metric: metric.clone(), at: plot.at.clone() };
+        legend = legend_title(results, &term, &axis, plot.y.len());
         let found = match axis.as_str() {
             "@" => curves(results, &term),
             axis => over_axis(results, &term, axis, &labels, numbers.as_deref()),
@@ -40,7 +42,11 @@ pub fn draw(
                 (_, true) => label.to_owned(),
                 (_, false) => format!("{label}, {place}"),
             };
-            lines.push(Line { name, points });
+            // No model measures less than nothing, unless a difference will be measured one day.
+            let is_positive = points.iter().all(|(_, summary)| summary.mean >= 0.0);
+            let least = if is_positive { 0.0 } else { f64::NEG_INFINITY };
+            let most = if is_share(experiment.model, metric) { 1.0 } else { f64::INFINITY };
+            lines.push(Line { name, points, range: (least, most) });
         }
     }
     if lines.is_empty() {
@@ -48,12 +54,7 @@ pub fn draw(
     }
     let left_out = lines.len().saturating_sub(LINES_MAX);
     lines.truncate(LINES_MAX);
-    let metric = plot.y.first().and_then(|metric| experiment.metric(metric));
-    let y_label = plot.y_label.clone().unwrap_or_else(|| {
-        let unit = metric.and_then(|metric| metric.unit.as_ref());
-        let label = metric.map(|metric| metric.label.as_str()).unwrap_or_default();
-        unit.map_or_else(|| label.to_owned(), |unit| format!("{label} [{unit}]"))
-    });
+    let y_label = plot.y_label.clone().unwrap_or_else(|| y_label(experiment, plot));
     let x_label = plot.x_label.clone().or_else(|| own.and_then(|own| own.label.clone()));
     let names = if numbers.is_some() || axis == "@" { Vec::new() } else { labels };
     let chart = Chart {
@@ -62,19 +63,39 @@ pub fn draw(
         y_label,
         log: (plot.log_x, plot.log_y),
         names,
+        legend,
         left_out,
     };
     Some(chart.draw(&lines))
 }
 
+/// The label of y where a plot has none: what it draws.
+fn y_label(experiment: &Experiment, plot: &Plot) -> String {
+    let mut labels: Vec<String> = Vec::new();
+    for metric in plot.y.iter().filter_map(|metric| experiment.metric(metric)) {
+        let label = match &metric.unit {
+            Some(unit) => format!("{} [{unit}]", metric.label),
+            None => metric.label.clone(),
+        };
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels.join(", ")
+}
+
+/// What the names in a legend are values of: the axes that the term leaves open.
+fn legend_title(results: &Results, term: &Term, x: &str, metrics: usize) -> String {
+    let places = results.places(term);
+    let axes = places.first().into_iter().flat_map(|(place, _)| place);
+    let axes: Vec<&str> = axes.map(|(axis, _)| axis.as_str()).filter(|axis| *axis != x).collect();
+    let measure = (metrics > 1 && !axes.is_empty()).then_some("measure");
+    measure.into_iter().chain(axes).collect::<Vec<&str>>().join(", ")
+}
+
 /// The name of a place in a legend.
 fn legend<'a>(place: impl Iterator<Item = &'a (String, String)>) -> String {
-    let named = place.map(|(axis, label)| {
-        // A bare number or truth value says nothing without the name of its axis.
-        let says_all = label.parse::<f64>().is_err() && label.parse::<bool>().is_err();
-        if says_all { label.clone() } else { format!("{axis} {label}") }
-    });
-    named.collect::<Vec<_>>().join(", ")
+    place.map(|(_, label)| label.as_str()).collect::<Vec<&str>>().join(", ")
 }
 
 type SeriesSummaries = Vec<(String, Vec<(f64, Summary)>)>;

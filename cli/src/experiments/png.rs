@@ -55,8 +55,9 @@ pub fn png(picture: &Drawing) -> Result<Vec<u8>, PngError> {
 fn draw(page: &mut Pixmap, element: &Element) {
     let whole = Transform::from_scale(SCALE, SCALE);
     match element {
-        Element::Line { points, colour, width, dashed } => {
-            let dash = if *dashed { StrokeDash::new(vec![5.0, 3.0], 0.0) } else { None };
+        Element::Line { points, colour, width, dash } => {
+            let lengths: Vec<f32> = dash.iter().map(|length| *length as f32).collect();
+            let dash = if lengths.is_empty() { None } else { StrokeDash::new(lengths, 0.0) };
             let line_join = LineJoin::Round;
             let stroke = Stroke { width: *width as f32, dash, line_join, ..Stroke::default() };
             if let Some(path) = through(points, false) {
@@ -154,6 +155,7 @@ impl ttf_parser::OutlineBuilder for Pen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kit::drawing::DASHES;
 
     /// Is any pixel in this rectangle dark?
     fn is_inked(page: &Pixmap, from: (u32, u32), to: (u32, u32)) -> bool {
@@ -169,7 +171,7 @@ mod tests {
         picture.turned_text((90.0, 90.0), "up", 12.0, Anchor::Start, -90.0);
         picture.rect((10.0, 30.0), (10.0, 10.0), "#000000", "");
         picture.mark((50.0, 50.0), 0, "#000000");
-        picture.path(vec![(10.0, 80.0), (30.0, 80.0)], "#000000", true);
+        picture.path(vec![(10.0, 80.0), (30.0, 80.0)], "#000000", DASHES[1]);
         let page = Pixmap::decode_png(&png(&picture).unwrap()).unwrap();
         assert_eq!((page.width(), page.height()), (200, 200));
         for (name, from, to) in [

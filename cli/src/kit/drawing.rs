@@ -9,6 +9,18 @@ pub const COLOURS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#8c564b",
     "#6a3d9a", "#b2a100", "#00796b", "#ad1457",
 ];
+/// Patterns of lines that are told apart without colours: lengths of strokes and gaps. The first is a whole line. Through the
+/// gaps of a line, one that lies below it is seen.
+pub const DASHES: [&[f64]; 6] = [
+    &[],
+    &[7.0, 3.5],
+    &[2.0, 2.5],
+    &[9.0, 3.0, 2.0, 3.0],
+    &[14.0, 4.0],
+    &[5.0, 2.0, 1.5, 2.0, 1.5, 2.0],
+];
+/// The number of shapes of a mark.
+pub const MARKS: usize = 6;
 /// The colour of text, and of everything that has no colour of its own.
 pub const INK: &str = "#222222";
 
@@ -35,8 +47,8 @@ pub enum Element {
         colour: &'static str,
         /// The width.
         width: f64,
-        /// Whether it is dashed.
-        dashed: bool,
+        /// Lengths of strokes and gaps; empty for a whole line.
+        dash: &'static [f64],
     },
     /// A filled shape.
     Area {
@@ -95,12 +107,12 @@ impl Drawing {
 
     /// A straight line.
     pub fn line(&mut self, from: PagePosition, to: PagePosition, colour: &'static str, width: f64) {
-        self.elements.push(Element::Line { points: vec![from, to], colour, width, dashed: false });
+        self.elements.push(Element::Line { points: vec![from, to], colour, width, dash: &[] });
     }
 
     /// A line through points.
-    pub fn path(&mut self, points: Vec<PagePosition>, colour: &'static str, dashed: bool) {
-        self.elements.push(Element::Line { points, colour, width: 1.8, dashed });
+    pub fn path(&mut self, points: Vec<PagePosition>, colour: &'static str, dash: &'static [f64]) {
+        self.elements.push(Element::Line { points, colour, width: 1.8, dash });
     }
 
     /// A translucent area, through which what lies below stays visible.
@@ -125,7 +137,7 @@ impl Drawing {
 
     /// A mark in one of six shapes.
     pub fn mark(&mut self, middle: PagePosition, shape: usize, colour: &'static str) {
-        let corners: &[PagePosition] = match shape % 6 {
+        let corners: &[PagePosition] = match shape % MARKS {
             1 => &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
             2 => &[(0.0, -4.0), (3.8, 3.0), (-3.8, 3.0)],
             3 => &[(0.0, -4.2), (4.2, 0.0), (0.0, 4.2), (-4.2, 0.0)],
@@ -189,9 +201,46 @@ pub fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     if tens.len() > 2 { tens } else { of(&[1.0, 2.0, 5.0]) }
 }
 
+/// A number beside a tick, in as few signs as it takes: `0.6`, `120000`, `2 M`.
+#[must_use]
+pub fn tick_text(value: f64) -> String {
+    let size = value.abs();
+    let (scaled, unit) = match size {
+        _ if size >= 1e15 => return format!("{value:e}"),
+        _ if size >= 1e12 => (value / 1e12, " T"),
+        _ if size >= 1e9 => (value / 1e9, " G"),
+        _ if size >= 1e6 => (value / 1e6, " M"),
+        _ => (value, ""),
+    };
+    // Ticks are multiples of round steps, so what is further behind the point is an error of rounding.
+    let text = format!("{scaled:.9}");
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "0" | "-0" if value != 0.0 => format!("{value:e}"),
+        "-0" => "0".to_owned(),
+        plain => format!("{plain}{unit}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tick_is_written_plainly() {
+        for (value, text) in [
+            (0.600_000_000_000_000_1, "0.6"),
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-2.5, "-2.5"),
+            (120_000.0, "120000"),
+            (1_500_000.0, "1.5 M"),
+            (4e9, "4 G"),
+            (0.000_02, "0.00002"),
+            (2e-12, "2e-12"),
+        ] {
+            assert_eq!(tick_text(value), text, "{value}");
+        }
+    }
 
     #[test]
     fn ticks_are_round() {

@@ -24,8 +24,12 @@ pub fn svg(picture: &Drawing) -> String {
 
 fn put(out: &mut String, element: &Element) -> std::fmt::Result {
     match element {
-        Element::Line { points, colour, width, dashed } => {
-            let dash = if *dashed { " stroke-dasharray=\"5 3\"" } else { "" };
+        Element::Line { points, colour, width, dash } => {
+            let lengths: Vec<String> = dash.iter().map(ToString::to_string).collect();
+            let dash = match lengths.is_empty() {
+                true => String::new(),
+                false => format!(" stroke-dasharray=\"{}\"", lengths.join(" ")),
+            };
             writeln!(
                 out,
                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}/>",
