@@ -73,6 +73,8 @@ pub fn keep(folder: &Path, files: &[IncludedFile]) -> Result<(), Failure> {
 
 fn put(path: &Path, content: &Content) -> io::Result<()> {
     std::fs::create_dir_all(whole::folder_of(path))?;
+    // Only one process at a time writes to a folder of results.
+    whole::clear(whole::folder_of(path));
     let is_there = |bytes: &[u8]| std::fs::read(path).is_ok_and(|there| there == bytes);
     match content {
         Content::Text(text) if is_there(text.as_bytes()) => Ok(()),

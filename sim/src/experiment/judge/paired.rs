@@ -213,6 +213,8 @@ fn comparisons(shape: &Shape, results: &Results) -> Vec<(AxisPoint, Vec<Comparis
     if let Some(ratio) = &shape.ratio {
         let rows = by_seed(&[&ratio.of, &ratio.to], results, shape.mean);
         let of = |(place, rows): (AxisPoint, Vec<Vec<f64>>)| {
+            // Nothing is a multiple of nothing: such a seed says nothing of the ratio.
+            let rows: Vec<Vec<f64>> = rows.into_iter().filter(|values| values[1] != 0.0).collect();
             let values = column(&rows, &|values| values[0] / values[1]);
             let mean = Summary::of(&values).map_or(f64::NAN, |own| own.mean);
             let words = format!(
@@ -324,6 +326,16 @@ mod tests {
             }
         }
         verdict(&experiment.paper.shapes[0], &results, true).unwrap()
+    }
+
+    #[test]
+    fn a_seed_with_nothing_to_compare_with_says_nothing_of_a_ratio() {
+        let term = |by: &str| format!("{{metric: m, at: {{by: {by}}}}}");
+        let ratio =
+            format!("ratio: {{of: {}, to: {}, at_least: 0.5, at_most: 1.5}}", term("a"), term("b"));
+        // The eleventh seed has measured 0 of both.
+        let verdict = judged(&[0.0; 11], &ratio);
+        assert_eq!(verdict.outcome, PairedOutcome::Holds, "{}", verdict.telling);
     }
 
     #[test]
