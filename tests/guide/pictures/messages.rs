@@ -94,7 +94,7 @@ pub(crate) fn drawing(story: &str, first: &str, last: &str) -> String {
 fn arrow(drawing: &mut Drawing, from: f64, to: f64, y: f64) {
     let back = if to > from { -9.0 } else { 9.0 };
     drawing.line((from, y), (to, y), INK, 1.4);
-    drawing.path(vec![(to + back, y - 4.5), (to, y), (to + back, y + 4.5)], INK, false);
+    drawing.path(vec![(to + back, y - 4.5), (to, y), (to + back, y + 4.5)], INK, &[]);
 }
 
 /// A text over a line that it would cross.
