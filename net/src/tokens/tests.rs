@@ -173,6 +173,26 @@ fn users_of_another_domain_have_its_name_in_front() {
 }
 
 #[test]
+fn an_issuer_speaks_for_the_users_of_its_domain_while_it_is_configured() {
+    let (verifier, south) = (verifier(), "https://login.south.example");
+    let speaks = |issuer: &str, user: &str| {
+        verifier.speaks_for(issuer, &UserName::composed(user.to_owned()))
+    };
+    assert!(speaks(ISSUER, "alice") && speaks(south, "south.example/alice"));
+    for (issuer, user) in [
+        (ISSUER, "south.example/alice"),
+        (south, "alice"),
+        (south, "south.example.evil/alice"),
+        (south, "south.example"),
+        ("https://login.elsewhere.example", "alice"),
+    ] {
+        assert!(!speaks(issuer, user), "{issuer} {user}");
+    }
+    verifier.replace(TokenIssuers::default());
+    assert!(!speaks(ISSUER, "alice"));
+}
+
+#[test]
 fn a_digest_stands_for_issuer_and_subject() {
     let digest = |changes: &[(&str, &str)]| verify_at(&token(changes), 60).unwrap().subject_digest;
     assert_eq!(digest(&[]), digest(&[("exp", "1795220000")]));
