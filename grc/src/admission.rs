@@ -57,9 +57,7 @@ pub fn read(
 /// UNAVAILABLE when no RM has described itself yet, or when a site is unknown while some RM has not described itself,
 /// because the site may belong to that RM; otherwise INVALID_ARGUMENT.
 pub fn check_places(admitted: &Admitted, federation: &Snapshot) -> Result<(), Status> {
-    on(federation, || {
-        check_references(&federation.topology, &admitted.request).map_err(in_request)
-    })
+    on(federation, || check_references(&federation.topology, &admitted.request).map_err(in_request))
 }
 
 /// The path of a field of the request in the message of a call.

@@ -40,6 +40,8 @@ pub struct PlanningOutcome {
     pub explained: ExplainedFrames,
     /// The RMs that were not asked or did not answer.
     pub unreachable: Vec<RmName>,
+    /// Whether all RMs have described what they have, those included that do not answer now.
+    pub all_described: bool,
 }
 
 /// Which refused frames are explained, that is, what is missing there. An explanation takes some milliseconds of a
@@ -69,15 +71,16 @@ impl PlanningOutcome {
     pub fn is_for_good(&self) -> bool {
         let mut refused = self.refused.iter();
         self.plans.is_empty()
-            && self.unreachable.is_empty()
+            && (self.unreachable.is_empty() || self.all_described)
             && refused.any(|(_, refusal)| !refusal.reason.transient())
     }
 
     /// The refusal of a frame. If RMs did not answer, the reason is that they are unreachable, since no shortage is
-    /// proven.
+    /// proven; but what is more than all have described is never there.
     #[must_use]
     pub fn blame(&self, refusal: Refusal) -> Refusal {
-        if self.unreachable.is_empty() || refusal.reason == Reason::OutsideHorizon {
+        let is_never = refusal.reason == Reason::BeyondCapacity && self.all_described;
+        if self.unreachable.is_empty() || refusal.reason == Reason::OutsideHorizon || is_never {
             return refusal;
         }
         Refusal { bottleneck: None, ..behind_silence(&self.unreachable, refusal) }
@@ -273,13 +276,14 @@ impl Planners {
             ExplainedFrames::Closest => Vec::new(),
         };
         let refused = self.explain(&place, &job, refused, wanted).await?;
-        let refused = match plans.is_empty() && unreachable.is_empty() {
+        let all_described = job.federation.missing.is_empty();
+        let refused = match plans.is_empty() && all_described {
             true => self.never(&place, &job, refused).await?,
             false => refused,
         };
         count(begun, &plans, &refused);
         span.set("coalloc.plans", plans.len());
-        Ok(PlanningOutcome { plans, refused, explained, unreachable })
+        Ok(PlanningOutcome { plans, refused, explained, unreachable, all_described })
     }
 
     /// Adds to some of the refused frames the resource that is the bottleneck there.

@@ -244,6 +244,10 @@ impl Caller {
                 layer::note_denial("unproven", method);
                 status::unauthenticated(denial.to_string())
             }
+            Denial::NoRow(_) => {
+                layer::note_denial("not_allowed", &format!("{self}: {denial}"));
+                Status::unimplemented(denial.to_string())
+            }
             _ => {
                 layer::note_denial("not_allowed", &format!("{self}: {denial}"));
                 status::denied(format!("{self} may not do this: {denial}"))

@@ -344,6 +344,17 @@ impl Coordinator {
         self.transactions.get(txn.as_ref()?)?.hold_ends()
     }
 
+    /// The RMs that have not acknowledged what was decided about a reservation, or about a change of it.
+    #[must_use]
+    pub fn awaited(&self, reservation: &Reservation) -> Vec<RmName> {
+        let change = reservation.change.as_ref().and_then(|change| change.transaction.as_ref());
+        let all = reservation.transaction.iter().chain(change);
+        let open = all.filter_map(|txn| self.transactions.get(txn));
+        let decided = open.filter(|txn| txn.is_decided() && !txn.is_done());
+        let awaited: BTreeSet<&RmName> = decided.flat_map(Transaction::silent).collect();
+        awaited.into_iter().cloned().collect()
+    }
+
     /// How many transactions are not finished.
     #[must_use]
     pub fn unfinished(&self) -> usize {

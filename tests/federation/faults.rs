@@ -1,5 +1,6 @@
 //! Processes that are killed, paused and restarted between two messages; afterwards everything is audited.
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coalloc_proto::v1::{self, Reason, ReservationState as State};
@@ -256,5 +257,36 @@ async fn a_request_being_planned_can_be_seen_and_says_that_nothing_is_held() {
     assert_eq!(error.code(), tonic::Code::FailedPrecondition, "{error}");
     then.send(Then::GoOn).unwrap();
     assert_eq!(call.await.unwrap().unwrap().state(), State::Confirmed);
+    federation.audit_at_rest().await;
+}
+
+/// What is released waits for a resource manager that is down, and says so. Several releases wait together, by our own client.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_name_whom_they_wait_for_and_wait_together() {
+    let mut federation = Federation::start().await;
+    for id in ["one", "two"] {
+        federation.reserve_confirmed(id, pair(10, 100, 3_600, 600)).await;
+    }
+    federation.kill("crm-B");
+    let mut release = Command::new(env!("CARGO_BIN_EXE_coalloc"));
+    release.args(["release", "one", "two"]).env("COALLOC_GRC", &federation.addresses["grc"]);
+    release.env_remove("COALLOC_IDENTITY").stdout(Stdio::piped()).stderr(Stdio::null());
+    let release = release.spawn().unwrap();
+    for id in ["one", "two"] {
+        eventually("crm-B alone has not acknowledged", || async {
+            let request = v1::GetRequest { id: id.to_owned() };
+            let known = federation.grc().get(request).await.unwrap().into_inner();
+            let known = known.reservation.unwrap();
+            known.state() == State::Terminating && known.awaited == ["crm-B"]
+        })
+        .await;
+    }
+    federation.spawn("crm-B");
+    let output = release.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        (output.status.code(), text.as_str()),
+        (Some(0), "one: terminated\ntwo: terminated\n")
+    );
     federation.audit_at_rest().await;
 }

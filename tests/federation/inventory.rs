@@ -86,9 +86,12 @@ async fn nobody_is_told_to_try_again_what_the_empty_federation_could_not_serve()
     federation.reserve_confirmed("full", pair(1, 1_000, 3_600, 600)).await;
     let later = federation.reserve("later", pair(1, 1_000, 3_600, 600)).await;
     assert!(refusal(&later).transient, "{later:?}");
-    // Nobody knows what a silent resource manager could have.
+    // What is more than all have described is never there, whoever is silent. What is less may come back.
     federation.kill("nrm");
     let silent = federation.reserve("silent", chain).await;
+    assert_eq!(refusal(&silent).reason(), Reason::BeyondCapacity, "{silent:?}");
+    assert!(!refusal(&silent).transient, "{silent:?}");
+    let silent = federation.reserve("silent-link", pair(1, 1_000, 3_600, 7_200)).await;
     assert_eq!(refusal(&silent).reason(), Reason::Unreachable, "{silent:?}");
     assert!(refusal(&silent).transient, "{silent:?}");
 }

@@ -287,7 +287,8 @@ async fn what_is_no_call_is_told_and_a_page_of_another_site_calls_nothing() {
         assert!(body.contains("did you mean Get?"), "{body}");
     }
     // A value that is wrong is quoted, and not the line.
-    let (status, body) = curl(&["--header", json, "--data", "{\"id\": 5, \"x\": 1}", &url.replace("/List", "/Get")]);
+    let (status, body) =
+        curl(&["--header", json, "--data", "{\"id\": 5, \"x\": 1}", &url.replace("/List", "/Get")]);
     assert!(status == 400 && body.contains("`5` appears where text"), "{body}");
     let elsewhere = format!("http://{web}/coalloc.v1.ResourceManager/Describe");
     assert_eq!(curl(&["--header", json, "--data", "{}", &elsewhere]).0, 404);

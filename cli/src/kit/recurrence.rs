@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use coalloc_common::suggest::did_you_mean;
 use coalloc_common::{Span, Time};
 use jiff::{Timestamp, ToSpan as _};
 
@@ -27,7 +28,10 @@ impl FromStr for Recurrence {
             "weekly" => Ok(Self::Weekly),
             text => match text.parse() {
                 Ok(Length(length)) => Ok(Self::Every(length)),
-                Err(said) => Err(format!("{said}; or daily, or weekly")),
+                Err(said) => {
+                    let guess = did_you_mean(text, ["daily", "weekly"]);
+                    Err(format!("{said}; or daily, or weekly{guess}"))
+                }
             },
         }
     }

@@ -287,7 +287,7 @@ impl ParsedRequest {
             }
             request.earliest_start = Some(time_to_wire(earliest));
             self.blame("earliest_start", flag);
-            if earliest < now {
+            if earliest < now && self.request.latest_start.is_some() {
                 text::note(&format!(
                     "{flag}: {} has passed; of the starts that are tried, those before now cannot be had",
                     text::moment_of(earliest)
@@ -307,7 +307,18 @@ impl ParsedRequest {
             self.request.user.clone_from(user);
             self.blame("user", "--user");
         }
-        Ok(())
+        let latest = time(self.request.latest_start.as_ref()).or(earliest);
+        match (earliest, latest) {
+            (Some(earliest), Some(latest)) if earliest <= latest && latest < now => {
+                let problem = format!(
+                    "{} has passed, and so has the latest start, {}; allowed: from now on",
+                    text::moment_of(earliest),
+                    text::moment_of(latest)
+                );
+                Err(self.mistake("earliest_start", &problem))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The latest start of a request that ends at `end` at the latest.
@@ -333,9 +344,18 @@ impl ParsedRequest {
         if self.document.is_some() { None } else { Some(&self.request) }
     }
 
-    /// How to try more starts than a planner has tried; nothing if there is only one, or all that may be.
+    /// How to try more starts than those that were `refused`; nothing if there are no more, or none of them could help.
     #[must_use]
-    pub fn how_to_try_more_starts(&self) -> &'static str {
+    pub fn how_to_try_more_starts<'a>(
+        &self,
+        refused: impl IntoIterator<Item = &'a v1::Refusal>,
+    ) -> &'static str {
+        let is_of_start = |why: &v1::Refusal| {
+            !matches!(why.reason(), v1::Reason::BeyondCapacity | v1::Reason::OutsideHorizon)
+        };
+        if !refused.into_iter().any(is_of_start) {
+            return "";
+        }
         let earliest = time(self.request.earliest_start.as_ref());
         let latest = time(self.request.latest_start.as_ref());
         match earliest.zip(latest) {

@@ -158,9 +158,12 @@ impl LinkFlag {
             [(from, to)] => Ok((from.to_owned(), to.to_owned())),
             [] => {
                 let (written, ends) = (&self.written, &self.ends);
-                let names = text::enumerate(names);
+                let allowed = match names {
+                    [only] => format!("links between sites, and {only} is the only one"),
+                    names => format!("two of {}", text::enumerate(names)),
+                };
                 Err(Failure::bad_input(format!(
-                    "--link {written}: `{ends}` is not two sites of the request; allowed: two of {names}"
+                    "--link {written}: `{ends}` is not two sites of the request; allowed: {allowed}"
                 )))
             }
             [(a, b), (c, d), ..] => Err(Failure::bad_input(format!(

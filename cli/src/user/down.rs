@@ -72,11 +72,15 @@ pub async fn run(args: &DownArgs) -> Result<Answer, Failure> {
     let folder = folder.map_err(|error| Failure::bad_input(format!("{shown}: {error}")))?;
     let pids = folder.join(PIDS);
     let mut all = Vec::new();
-    for pid in meant(running(&pids), &args.only)? {
+    for pid in meant(running(&pids), &args.only, &folder)? {
         all.extend(end(&pids, &pid)?);
     }
     if all.is_empty() {
-        let text = format!("no daemon runs that was started in the background in {shown}\n");
+        let which = match &args.only[..] {
+            [] => "no daemon runs".to_owned(),
+            only => format!("{} does not run", text::enumerate(only)),
+        };
+        let text = format!("{which} that was started in the background in {shown}\n");
         return keep_running(&pids).map(|()| Answer::done(text));
     }
     let until = Instant::now() + args.patience.0.to_std();
@@ -99,13 +103,15 @@ pub async fn run(args: &DownArgs) -> Result<Answer, Failure> {
 }
 
 /// The processes of the daemons with these names, or all.
-fn meant(pids: Vec<String>, only: &[String]) -> Result<Vec<String>, Failure> {
+fn meant(pids: Vec<String>, only: &[String], folder: &Path) -> Result<Vec<String>, Failure> {
     let names: Vec<String> = pids.iter().map(|pid| name_of(pid)).collect();
-    if let Some(wrong) = only.iter().find(|name| !names.contains(name)) {
+    let is_of_folder = |name: &String| folder.join(format!("{name}.yaml")).is_file();
+    let is_known = |name: &&String| names.contains(name) || is_of_folder(name);
+    if let Some(wrong) = only.iter().find(|name| !is_known(name)) {
         let guess = did_you_mean(wrong, names.iter().map(String::as_str));
         let names = text::enumerate(&names);
         return Err(Failure::bad_input(format!(
-            "--only: no daemon {wrong:?} runs here in the background; allowed: {names}{guess}"
+            "--only: {wrong:?} is no daemon of this folder; those that run: {names}{guess}"
         )));
     }
     let is_meant = |(_, name): &(String, String)| only.is_empty() || only.contains(name);

@@ -324,7 +324,10 @@ mod tests {
         let answer = run(&HealthArgs { json: true, ..args(&[&address, &free], false) }).await;
         let json: Value = serde_json::from_str(&answer.unwrap().text).unwrap();
         assert_eq!(json["daemons"][0]["says"], "serving");
-        assert_eq!((&json["daemons"][0]["well"], &json["daemons"][1]["well"]), (&json!(true), &json!(false)));
+        assert_eq!(
+            (&json["daemons"][0]["well"], &json["daemons"][1]["well"]),
+            (&json!(true), &json!(false))
+        );
         drop(stop);
         server.await.unwrap().unwrap();
     }

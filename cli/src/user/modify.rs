@@ -21,7 +21,7 @@ use crate::kit::rpc::{self, Coordinator, GrcArgs};
 use crate::kit::text;
 use crate::kit::when::{InstantArg, Length};
 use crate::user::series;
-use crate::user::wording::reservation::describe;
+use crate::user::wording::reservation::{describe, why_refused};
 
 /// Change a reservation, future or active: all of the new version, or nothing
 ///
@@ -458,8 +458,12 @@ fn compare(old: &v1::Reservation, new: &v1::Reservation) -> String {
     if let Some(change) = &new.change
         && change.state() == v1::ChangeState::Refused
     {
-        // The line of the change says why.
-        out += "refused, and nothing has changed\n\n";
+        let why = change.refusal.as_ref().map(why_refused).unwrap_or_default();
+        let what = if new.definite { "nothing has changed" } else { "its holds are being dropped" };
+        let _ = writeln!(out, "refused, and {what}: {why}\n");
+        // Said once is enough.
+        let change = Some(v1::Change { refusal: None, ..change.clone() });
+        return out + &describe(&v1::Reservation { change, ..new.clone() });
     }
     out + &describe(new)
 }

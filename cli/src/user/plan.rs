@@ -173,7 +173,8 @@ fn without_plan(response: &v1::PlanResponse, asked: &ParsedRequest) -> String {
     }
     let _ = writeln!(out, "{}; nothing is reserved", text::count(response.plans.len(), "plan"));
     if response.plans.is_empty() {
-        out += asked.how_to_try_more_starts();
+        let refused = response.refused.iter().filter_map(|frame| frame.refusal.as_ref());
+        out += asked.how_to_try_more_starts(refused);
     }
     out
 }

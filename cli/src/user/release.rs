@@ -5,6 +5,7 @@
 
 use clap::Args;
 use coalloc_proto::v1;
+use tokio::task::JoinSet;
 use tonic::{Code, Status};
 use uuid::Uuid;
 
@@ -14,6 +15,10 @@ use crate::kit::text;
 use crate::user::modify;
 use crate::user::series;
 use crate::user::wording::reservation::describe;
+
+/// Reservations that are released at the same time: a year of weeks, and few enough for a coordinator that bounds the calls
+/// of a user.
+const AT_ONCE: usize = 64;
 
 /// Release reservations and free what they have booked
 ///
@@ -68,8 +73,18 @@ pub async fn run(args: &ReleaseArgs) -> Result<Answer, Failure> {
         None => args.id.clone(),
     };
     let mut all = ReleaseReport::default();
-    for id in &ids {
-        all.add(id, args.release(&mut client, id).await);
+    // One after the other would wait for a silent resource manager as often as there are reservations.
+    for some in ids.chunks(AT_ONCE) {
+        let mut calls = JoinSet::new();
+        for (at, id) in some.iter().enumerate() {
+            let (args, mut client, id) = (args.clone(), client.clone(), id.clone());
+            calls.spawn(async move { (at, args.release(&mut client, &id).await) });
+        }
+        let mut released = calls.join_all().await;
+        released.sort_by_key(|(at, _)| *at);
+        for (at, one) in released {
+            all.add(&some[at], one);
+        }
     }
     all.answer(args.json)
 }
@@ -118,7 +133,8 @@ impl ReleaseReport {
                     (Some(_), v1::ReservationState::Active | v1::ReservationState::Confirmed) => {
                         format!("{state} until {}", text::moment(end))
                     }
-                    _ => state.to_owned(),
+                    _ if one.awaited.is_empty() => state.to_owned(),
+                    _ => format!("{state}: waits for {}", text::enumerate(&one.awaited)),
                 };
                 self.reservations.push(one);
                 (line, exit)

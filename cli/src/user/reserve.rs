@@ -94,8 +94,8 @@ pub async fn run(args: &ReserveArgs) -> Result<Answer, Failure> {
         text::json(&reservation)?
     } else {
         // A resource manager that refuses a plan is no matter of starts.
-        let is_unplanned = reservation.plan.is_none() && reservation.refusal.is_some();
-        let more_starts = if is_unplanned { asked.how_to_try_more_starts() } else { "" };
+        let unplanned = reservation.refusal.as_ref().filter(|_| reservation.plan.is_none());
+        let more_starts = asked.how_to_try_more_starts(unplanned);
         describe(&reservation) + more_starts + &instead(fresh_plans, &asked)
     };
     Ok(Answer { text, exit: exit(&reservation) })
@@ -176,10 +176,7 @@ fn instead(plans: Vec<v1::Plan>, asked: &ParsedRequest) -> String {
         return String::new();
     }
     let response = v1::PlanResponse { plans, ..v1::PlanResponse::default() };
-    format!(
-        "\nplans that can be made now:\n\n{}",
-        plan::summarize(&response, asked)
-    )
+    format!("\nplans that can be made now:\n\n{}", plan::summarize(&response, asked))
 }
 
 /// What the user can do when the answer was lost.

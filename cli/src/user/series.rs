@@ -304,7 +304,8 @@ pub async fn failure_of_id(
         return failure;
     }
     let id = text::shell_word(id);
-    let text = format!("{id} is a series, and not one reservation: `coalloc {instead} --series {id}`");
+    let text =
+        format!("{id} is a series, and not one reservation: `coalloc {instead} --series {id}`");
     Failure::new(Exit::NotFound, text)
 }
 

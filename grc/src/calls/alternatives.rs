@@ -73,9 +73,10 @@ impl AlternativeSearch<'_> {
     ) -> Result<v1::Alternatives, Status> {
         // A request beyond the capacity of a federation without bookings fits at no time.
         let beyond = |reason| matches!(reason, Reason::BeyondCapacity);
-        // An RM that does not answer may have what is missing.
+        // An RM that does not answer may have what is missing, also at times when others have too little.
         let silent = !self.snapshot.missing.is_empty() || !planned.unreachable.is_empty();
-        let hopeless = !silent && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
+        let hopeless = self.snapshot.missing.is_empty()
+            && planned.refused.iter().any(|(_, refusal)| beyond(refusal.reason));
         let refused = planned.refused.clone();
         let turn = &self.planners.for_alternatives().await?;
         let nearest = async {
@@ -89,7 +90,9 @@ impl AlternativeSearch<'_> {
         let mut found = v1::Alternatives::default();
         if let Some(searched) = nearest {
             found.searched_until = Some(time_to_wire(searched.until));
-            found.complete = searched.complete && (!silent || searched.nearest.is_some());
+            // Where no later start ends within the horizon, nobody was asked.
+            let all_told = !silent || searched.nearest.is_some() || searched.tried == 0;
+            found.complete = searched.complete && all_told;
             found.starts_tried = searched.tried;
             if let Some(plan) = &searched.nearest {
                 found.nearest_window = Some(window_to_wire(plan.plan.window));

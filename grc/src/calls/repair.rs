@@ -26,7 +26,7 @@ use tonic::Status;
 use crate::calls::relocation;
 use crate::calls::service::{CallSubject, GrcService, patient};
 use crate::views::kept::{self, KeptPlan, KeptTask, KeptWorkflow};
-use crate::views::view;
+use crate::views::view::{self, RunningState};
 
 /// The repair that is offered for a difference, and why. `repair` is `None` if nothing can be done here.
 struct RepairOffer {
@@ -287,7 +287,7 @@ impl GrcService {
         let look = move |core: &Coordinator| {
             let reservation = core.reservation_of(&txn)?;
             core.find_change(&reservation.id, id.as_str())?;
-            Some(view::shown(reservation, core.hold_ends(reservation), now))
+            Some(view::shown(reservation, &RunningState::of(core, reservation), now))
         };
         let reservation = self.handle.read(look).await?;
         Ok(reservation

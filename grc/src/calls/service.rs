@@ -28,7 +28,7 @@ use crate::node::shell::{self, Handle};
 use crate::pictures::Pictures;
 use crate::planning::Planners;
 use crate::planning::plan_cache::PlanCache;
-use crate::views::view;
+use crate::views::view::{self, RunningState};
 
 /// The handlers of all calls. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -95,13 +95,13 @@ impl GrcService {
         let id = id.to_owned();
         // The texts of the reservation are read here and not on the core's thread.
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
-            Some(found) => Some(Ok((found.clone(), coordinator.hold_ends(found)))),
+            Some(found) => Some(Ok((found.clone(), RunningState::of(coordinator, found)))),
             None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
         };
         let found = self.handle.read(look).await?;
         let now = self.handle.now();
         Ok(found.map(|found| match found {
-            Ok((reservation, ends)) => view::shown(&reservation, ends, now),
+            Ok((reservation, running)) => view::shown(&reservation, &running, now),
             Err(ticket) => view::planning(&ticket),
         }))
     }

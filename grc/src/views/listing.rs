@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use coalloc_common::invalid::check_range;
-use coalloc_common::{BootTime, InvalidField, Now, limits};
+use coalloc_common::{InvalidField, Now, limits};
 use coalloc_net::convert::check_series;
 use coalloc_net::{machine, status};
 use coalloc_proto::v1;
@@ -16,7 +16,7 @@ use prost::Message as _;
 use tonic::Status;
 
 use crate::node::shell::Handle;
-use crate::views::view;
+use crate::views::view::{self, RunningState};
 
 /// Which reservations a listing shows, checked.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl ListFilter {
 
 /// A part of the reservations for a page, as the core's thread copies it.
 struct Slice {
-    copies: Vec<(Reservation, Option<BootTime>)>,
+    copies: Vec<(Reservation, RunningState)>,
     /// The place at which the next slice begins; `None` after the last reservation.
     next: Option<usize>,
 }
@@ -72,7 +72,7 @@ impl Slice {
                 return Self { copies, next: Some(place) };
             }
             if wanted.may_show(one) {
-                copies.push((one.clone(), core.hold_ends(one)));
+                copies.push((one.clone(), RunningState::of(core, one)));
             }
         }
         Self { copies, next: None }
@@ -81,7 +81,7 @@ impl Slice {
     /// Reads the texts of the copies.
     fn show(self, wanted: &ListFilter, now: Now) -> Vec<v1::Reservation> {
         let copies = self.copies.iter();
-        let shown = copies.map(|(one, ends)| view::shown(one, *ends, now));
+        let shown = copies.map(|(one, running)| view::shown(one, running, now));
         shown.filter(|one| wanted.shows(one)).collect()
     }
 }

@@ -1,12 +1,13 @@
 //! Reservations as users see them.
 
-use coalloc_common::{BootTime, Now, Span, Time};
+use coalloc_common::{BootTime, Now, RmName, Span, Time};
 use coalloc_net::convert::{
     granted_to_wire, refusal_to_wire, span_to_wire, time_to_wire, window_from_wire,
 };
 use coalloc_proto::v1;
 use coalloc_protocol::coordinator::{
-    Candidate, Change, ChangeState, GivenUp, Reservation, State, Ticket, Usage, UsagePhase,
+    Candidate, Change, ChangeState, Coordinator, GivenUp, Reservation, State, Ticket, Usage,
+    UsagePhase,
 };
 use serde_json::Value;
 
@@ -170,11 +171,32 @@ pub fn reservation(reservation: &Reservation, now: Time) -> v1::Reservation {
     }
 }
 
-/// A reservation in the schema. `ends` is when the first of its holds ends, which only the running coordinator knows.
+/// What only the running coordinator knows of a reservation.
+#[derive(Debug, Clone)]
+pub struct RunningState {
+    /// When the first of its holds ends.
+    hold_ends: Option<BootTime>,
+    /// Who has not acknowledged what was decided.
+    awaited: Vec<RmName>,
+}
+
+impl RunningState {
+    /// That of a reservation of this coordinator.
+    #[must_use]
+    pub fn of(core: &Coordinator, one: &Reservation) -> Self {
+        Self { hold_ends: core.hold_ends(one), awaited: core.awaited(one) }
+    }
+}
+
+/// A reservation in the schema, as it is while the coordinator runs.
 #[must_use]
-pub fn shown(one: &Reservation, ends: Option<BootTime>, now: Now) -> v1::Reservation {
+pub fn shown(one: &Reservation, running: &RunningState, now: Now) -> v1::Reservation {
     let left = |ends: BootTime| span_to_wire(ends.since(now.boot).max(Span::ZERO));
-    v1::Reservation { expires_in: ends.map(left), ..reservation(one, now.wall) }
+    v1::Reservation {
+        expires_in: running.hold_ends.map(left),
+        awaited: running.awaited.iter().map(ToString::to_string).collect(),
+        ..reservation(one, now.wall)
+    }
 }
 
 /// A request that is being planned: nothing is held, and it has no reservation id yet.

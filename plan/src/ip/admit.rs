@@ -333,6 +333,7 @@ impl Shortage<'_> {
             let most =
                 if site.others.is_empty() { short.free.to_string() } else { kind.show(short.free) };
             detail += &match enough.is_empty() {
+                true if short.free.0 == 0 => format!("; no site has any{free}"),
                 true => format!("; {name} has most, {most}"),
                 false => format!("; the best of the others, {name}, has {most}"),
             };

@@ -273,7 +273,9 @@ fn time_of_day(word: &str) -> Result<Time, String> {
     time.ok_or_else(|| {
         // A word is a day that is misspelled rather than a time.
         let guess = did_you_mean(&word.to_ascii_lowercase(), DAYS.iter().copied());
-        format!("`{word}` is no time of day: 0:00 to 23:59, like `9:00` or `14:30`; {ALLOWED}{guess}")
+        format!(
+            "`{word}` is no time of day: 0:00 to 23:59, like `9:00` or `14:30`; {ALLOWED}{guess}"
+        )
     })
 }
 

@@ -98,9 +98,7 @@ impl Coordinator {
     pub fn owed(&self) -> BTreeMap<RmName, Owed> {
         let mut owed: BTreeMap<RmName, Owed> = BTreeMap::new();
         let unfinished = self.alarms.iter().filter_map(|(_, id)| self.transactions.get(id));
-        for txn in unfinished
-            .filter(|txn| !matches!(txn.goal, TransactionGoal::Hold | TransactionGoal::Prepared))
-        {
+        for txn in unfinished.filter(|txn| txn.is_decided()) {
             for rm in txn.silent() {
                 owed.entry(rm.clone()).or_default().decisions += 1;
             }

@@ -328,6 +328,11 @@ impl Transaction {
         self.parties.iter().find(early).map(|(rm, _)| rm)
     }
 
+    /// Are its RMs told what was decided, and no longer asked?
+    pub(super) const fn is_decided(&self) -> bool {
+        !matches!(self.goal, TransactionGoal::Hold | TransactionGoal::Prepared)
+    }
+
     /// The RMs that were sent something and have not answered.
     pub(super) fn silent(&self) -> impl Iterator<Item = &RmName> {
         let turn = self.turn_now();

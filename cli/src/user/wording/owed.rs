@@ -102,7 +102,9 @@ fn sentence(name: &str, which: &str, decisions: u32, releases: u32) -> Option<St
         count => Some(format!("{count} decisions that reservations wait for")),
     };
     let hint = match decisions {
-        Some(_) => format!(" (is it gone for good? `coalloc give-up --rm {name}`)"),
+        Some(_) => {
+            format!(" (is it gone for good? `coalloc give-up --all --rm {name} --why TEXT`)")
+        }
         None => String::new(),
     };
     let releases = match releases {
@@ -193,7 +195,7 @@ mod tests {
         };
         let all: Vec<String> = owed(&response).collect();
         let expected = "crm-b, which does not answer, is owed 1 decision that a reservation waits \
-                        for (is it gone for good? `coalloc give-up --rm crm-b`)";
+                        for (is it gone for good? `coalloc give-up --all --rm crm-b --why TEXT`)";
         assert_eq!(all, [expected]);
         let differ = differing(&response).unwrap();
         assert!(

@@ -119,10 +119,7 @@ fn names(all: &[String]) -> String {
 
 /// What would be possible instead of a request, `asked` if flags alone have made it.
 #[must_use]
-pub fn alternatives(
-    found: &v1::Alternatives,
-    asked: Option<&v1::CoAllocationRequest>,
-) -> String {
+pub fn alternatives(found: &v1::Alternatives, asked: Option<&v1::CoAllocationRequest>) -> String {
     instead(found, asked, &|start| format!("--earliest-start {start} --latest-start {start}"))
 }
 
@@ -143,7 +140,7 @@ fn instead(
 ) -> String {
     let mut out = String::from("what would fit instead:\n");
     let tried = text::count(found.starts_tried as usize, "start");
-    let until = text::moment(found.searched_until.as_ref());
+    let until = text::second(found.searched_until.as_ref());
     match (&found.nearest_plan, &found.searched_until) {
         (Some(plan), _) => {
             let _ = writeln!(out, "  later: {} (the first of {tried} tried)", headline(plan));
@@ -188,10 +185,7 @@ fn how_to_ask(found: &v1::Alternatives, flags: &dyn Fn(Time) -> String) -> Optio
 }
 
 /// The flags that make the amounts of one request those of another; `None` if no flags can, or none are needed.
-fn amount_flags(
-    from: &v1::CoAllocationRequest,
-    to: &v1::CoAllocationRequest,
-) -> Option<String> {
+fn amount_flags(from: &v1::CoAllocationRequest, to: &v1::CoAllocationRequest) -> Option<String> {
     let mut flags = Vec::new();
     for site in &to.sites {
         let old = from.sites.iter().find(|old| old.name == site.name)?;
@@ -267,8 +261,14 @@ mod tests {
     #[test]
     fn what_is_smaller_says_the_flags_that_ask_for_it() {
         let request = |cpus, storage, bandwidth_bps| {
-            let storage = v1::KindAmount { kind: "storage".into(), amount: storage, ..Default::default() };
-            let site = |name: &str, others| v1::SiteRequest { name: name.into(), cpus, others, ..Default::default() };
+            let storage =
+                v1::KindAmount { kind: "storage".into(), amount: storage, ..Default::default() };
+            let site = |name: &str, others| v1::SiteRequest {
+                name: name.into(),
+                cpus,
+                others,
+                ..Default::default()
+            };
             let (from, to) = ("a".to_owned(), "b".to_owned());
             v1::CoAllocationRequest {
                 sites: vec![site("a", vec![storage]), site("b", Vec::new())],
@@ -286,7 +286,9 @@ mod tests {
         for (smaller, expected) in cases {
             let flags = amount_flags(&asked, &smaller);
             assert_eq!(flags.as_deref(), expected);
-            for flag in flags.iter().flat_map(|all| all.split(' ')).filter(|one| one.starts_with("a-b")) {
+            for flag in
+                flags.iter().flat_map(|all| all.split(' ')).filter(|one| one.starts_with("a-b"))
+            {
                 assert!(flag.parse::<crate::kit::request_flags::LinkFlag>().is_ok(), "{flag}");
             }
         }
@@ -303,6 +305,10 @@ mod tests {
                 .contains("no start until 2026-11-21 12:00 UTC fits (7 starts tried)")
         );
         let cut = v1::Alternatives { complete: false, ..cut };
-        assert!(alternatives(&cut, None).contains("a later start may fit"), "{}", alternatives(&cut, None));
+        assert!(
+            alternatives(&cut, None).contains("a later start may fit"),
+            "{}",
+            alternatives(&cut, None)
+        );
     }
 }

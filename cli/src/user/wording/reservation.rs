@@ -129,10 +129,20 @@ pub fn describe(one: &v1::Reservation) -> String {
         let names = text::enumerate(&one.unreachable);
         let _ = writeln!(out, "  planned without {names}, which did not answer");
     }
+    if !one.awaited.is_empty() {
+        let names = text::enumerate(&one.awaited);
+        let answers = if one.awaited.len() == 1 { "it answers" } else { "they answer" };
+        let _ = writeln!(
+            out,
+            "  waits for {names}: what was decided is told again until {answers}, and then it ends by itself"
+        );
+    }
     for rm in &one.given_up {
         let _ = writeln!(out, "  {}", given_up(rm));
     }
-    if let Some(last) = &one.change {
+    let is_over =
+        matches!(one.state(), v1::ReservationState::Terminated | v1::ReservationState::Failed);
+    if let Some(last) = one.change.as_ref().filter(|_| !is_over) {
         let _ = writeln!(out, "  {}", change(last, one.definite));
     }
     if let Some(found) = &one.alternatives {
@@ -165,19 +175,26 @@ pub fn change(change: &v1::Change, definite: bool) -> String {
     use v1::ChangeState as C;
     let id = &change.change_id;
     let attempts = text::count(change.attempts as usize, "attempt");
-    let why = change.refusal.as_ref().map_or_else(String::new, |why| {
-        let hint = if why.transient { "; the same change may succeed later" } else { "" };
-        text::refusal(why) + hint
-    });
+    let why = change.refusal.as_ref().map(why_refused).unwrap_or_default();
     match change.state() {
         C::Done => format!("change {id}: done, {attempts}"),
-        C::Refused if definite => format!("change {id}: refused, nothing has changed: {why}"),
-        C::Refused => format!("change {id}: refused, holds are being dropped: {why}"),
+        C::Refused => {
+            let what = if definite { "nothing has changed" } else { "holds are being dropped" };
+            let why = if why.is_empty() { why } else { format!(": {why}") };
+            format!("change {id}: refused, {what}{why}")
+        }
         C::Committing => format!("change {id}: decided, being booked"),
         C::Checking | C::Unspecified => {
             format!("change {id}: being held; nothing changes until it is decided")
         }
     }
+}
+
+/// Why a change was refused, and whether it may succeed later.
+#[must_use]
+pub fn why_refused(refusal: &v1::Refusal) -> String {
+    let hint = if refusal.transient { "; the same change may succeed later" } else { "" };
+    text::refusal(refusal) + hint
 }
 
 /// A resource manager that was given up on, as a sentence for people.

@@ -9,7 +9,7 @@ use coalloc_protocol::coordinator::Coordinator;
 use tonic::{Request, Response, Status};
 
 use crate::calls::service::{CallSubject, GrcService, patient};
-use crate::views::view;
+use crate::views::view::{self, RunningState};
 use crate::views::workflow::{self, PageWanted};
 
 #[tonic::async_trait]
@@ -61,12 +61,12 @@ impl WorkflowsRpc for GrcService {
         let look = move |coordinator: &Coordinator| match coordinator.find(&id) {
             Some(found) => {
                 let reports = coordinator.reports(&found.id).to_vec();
-                Some(Ok((found.clone(), coordinator.hold_ends(found), reports)))
+                Some(Ok((found.clone(), RunningState::of(coordinator, found), reports)))
             }
             None => coordinator.planning(&id).map(|ticket| Err(ticket.clone())),
         };
         let none = || status::not_found("workflow", &wire.id);
-        let (found, ends, reports) = match self.handle.read(look).await?.ok_or_else(none)? {
+        let (found, running, reports) = match self.handle.read(look).await?.ok_or_else(none)? {
             Ok(found) => found,
             // What is being planned has no notes yet, so a task may be answered so, too.
             Err(ticket) => {
@@ -84,7 +84,7 @@ impl WorkflowsRpc for GrcService {
         let read = move || -> Result<v1::GetWorkflowResponse, InvalidField> {
             let (mut receipt, next_page_token) = workflow::page(&found, &wanted)?;
             workflow::add_progress(&mut receipt, &reports, now.wall);
-            let reservation = Some(view::shown(&found, ends, now));
+            let reservation = Some(view::shown(&found, &running, now));
             Ok(v1::GetWorkflowResponse { reservation, workflow: Some(receipt), next_page_token })
         };
         // A plan can be some megabytes of text.

@@ -242,6 +242,11 @@ class Reservation(Value):
     """
     manual_provision: bool = False
     """True: its user is not let in before Provision. It is then CONFIRMED in its window."""
+    awaited: Sequence[str] = ()
+    """Resource managers that have been told what was decided (to book, or to end) and have not
+    acknowledged it: what the reservation waits for. Empty while nothing is decided, and in
+    streams of changes.
+    """
 
     @property
     def raw(self) -> coordinator_pb2.Reservation:

@@ -191,7 +191,7 @@ class Change(_message.Message):
     def __init__(self, change_id: _Optional[str] = ..., state: _Optional[_Union[ChangeState, str]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., refusal: _Optional[_Union[_types_pb2.Refusal, _Mapping]] = ..., attempts: _Optional[int] = ...) -> None: ...
 
 class Reservation(_message.Message):
-    __slots__ = ("id", "request_id", "user", "state", "plan", "refusal", "definite", "attempts", "transaction", "created", "unreachable", "attempt_refusals", "request", "version", "change", "expires_in", "alternatives", "options", "given_up", "servers", "allocation", "workflow", "equipment_trouble", "manual_provision")
+    __slots__ = ("id", "request_id", "user", "state", "plan", "refusal", "definite", "attempts", "transaction", "created", "unreachable", "attempt_refusals", "request", "version", "change", "expires_in", "alternatives", "options", "given_up", "servers", "allocation", "workflow", "equipment_trouble", "manual_provision", "awaited")
     ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +216,7 @@ class Reservation(_message.Message):
     WORKFLOW_FIELD_NUMBER: _ClassVar[int]
     EQUIPMENT_TROUBLE_FIELD_NUMBER: _ClassVar[int]
     MANUAL_PROVISION_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     id: str
     request_id: str
     user: str
@@ -240,7 +241,8 @@ class Reservation(_message.Message):
     workflow: _workflows_pb2.WorkflowSummary
     equipment_trouble: _containers.RepeatedCompositeFieldContainer[EquipmentTrouble]
     manual_provision: bool
-    def __init__(self, id: _Optional[str] = ..., request_id: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[_Union[ReservationState, str]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., refusal: _Optional[_Union[_types_pb2.Refusal, _Mapping]] = ..., definite: bool = ..., attempts: _Optional[int] = ..., transaction: _Optional[str] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., unreachable: _Optional[_Iterable[str]] = ..., attempt_refusals: _Optional[_Iterable[_Union[_types_pb2.Refusal, _Mapping]]] = ..., request: _Optional[_Union[_types_pb2.CoAllocationRequest, _Mapping]] = ..., version: _Optional[int] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., alternatives: _Optional[_Union[_types_pb2.Alternatives, _Mapping]] = ..., options: _Optional[_Union[_types_pb2.PlanOptions, _Mapping]] = ..., given_up: _Optional[_Iterable[_Union[GivenUp, _Mapping]]] = ..., servers: _Optional[_Iterable[_Union[_resource_manager_pb2.GrantedServers, _Mapping]]] = ..., allocation: _Optional[_Union[AllocateRequest, _Mapping]] = ..., workflow: _Optional[_Union[_workflows_pb2.WorkflowSummary, _Mapping]] = ..., equipment_trouble: _Optional[_Iterable[_Union[EquipmentTrouble, _Mapping]]] = ..., manual_provision: bool = ...) -> None: ...
+    awaited: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., request_id: _Optional[str] = ..., user: _Optional[str] = ..., state: _Optional[_Union[ReservationState, str]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., refusal: _Optional[_Union[_types_pb2.Refusal, _Mapping]] = ..., definite: bool = ..., attempts: _Optional[int] = ..., transaction: _Optional[str] = ..., created: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., unreachable: _Optional[_Iterable[str]] = ..., attempt_refusals: _Optional[_Iterable[_Union[_types_pb2.Refusal, _Mapping]]] = ..., request: _Optional[_Union[_types_pb2.CoAllocationRequest, _Mapping]] = ..., version: _Optional[int] = ..., change: _Optional[_Union[Change, _Mapping]] = ..., expires_in: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., alternatives: _Optional[_Union[_types_pb2.Alternatives, _Mapping]] = ..., options: _Optional[_Union[_types_pb2.PlanOptions, _Mapping]] = ..., given_up: _Optional[_Iterable[_Union[GivenUp, _Mapping]]] = ..., servers: _Optional[_Iterable[_Union[_resource_manager_pb2.GrantedServers, _Mapping]]] = ..., allocation: _Optional[_Union[AllocateRequest, _Mapping]] = ..., workflow: _Optional[_Union[_workflows_pb2.WorkflowSummary, _Mapping]] = ..., equipment_trouble: _Optional[_Iterable[_Union[EquipmentTrouble, _Mapping]]] = ..., manual_provision: bool = ..., awaited: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EquipmentTrouble(_message.Message):
     __slots__ = ("resource_manager", "trouble")
