@@ -118,7 +118,7 @@ impl GrcService {
         id: &str,
     ) -> Result<(), Status> {
         if id.is_empty() {
-            let missing = InvalidField::missing("id", &format!("the id of a {kind}"));
+            let missing = InvalidField::missing("id", format!("the id of a {kind}"));
             return Err(status::invalid(&missing));
         }
         if caller.reads_all() {
