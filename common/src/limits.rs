@@ -34,9 +34,11 @@ pub const CERTIFICATE_DAYS_MAX: u16 = 397;
 pub const CERTIFICATE_BACKDATE: Span = Span::from_secs(5 * 60);
 /// How long a certification authority lasts, ten years: nobody wants to give out its certificate more often.
 pub const AUTHORITY_LIFETIME: Span = Span::from_secs(3_652 * 86_400);
-/// How long a list of revoked certificates is current. It also tells for how long a certificate that has ended stays in
-/// the list: a daemon whose clock is late by less than this still learns that it was revoked.
+/// How long a list of revoked certificates is current.
 pub const REVOCATION_LIST_LIFETIME: Span = Span::from_secs(30 * 86_400);
+/// For how long a certificate that has ended stays in the list: what was made by it, a secret address of a calendar, may be
+/// valid for so long. A daemon whose clock is late learns by that, too, that it was revoked.
+pub const REVOKED_LISTED: Span = CALENDAR_VALID_MAX;
 /// Most certificates that an authority keeps a record of. Beyond, it forgets those that have ended, and then refuses. A
 /// list in which all of them are revoked has 1 MB, which every daemon that believes the domain reads.
 pub const AUTHORITY_RECORDS_MAX: usize = 20_000;
@@ -879,8 +881,11 @@ pub const CALENDAR_VALID_MIN: Span = Span::from_secs(60);
 /// The longest time for which one is valid. A secret that stands in programs and their backups should not be good for ever.
 pub const CALENDAR_VALID_MAX: Span = Span::from_secs(366 * 86_400);
 /// Secret addresses of calendars at one coordinator: one for each of its users. With a certificate each takes about 2 kB of
-/// memory and of the ledger.
+/// memory and of the ledger, and 9 kB at most.
 pub const CALENDARS_MAX: usize = 10_000;
+/// How often a second the calendar of a user is read by its secret address. Readings have a share of their own: whoever has got
+/// hold of an address must not use up the calls of its owner, who has to be able to revoke it.
+pub const CALENDAR_READS_PER_S: u32 = 20;
 /// Secrets of such addresses that are looked up at a time. Anybody may show one, and each takes a turn of the coordinator's thread.
 pub const CALENDAR_LOOKUPS_MAX: usize = 8;
 /// Most characters of the certificates that are kept with a secret address, as base64: a certificate and two of its issuers.

@@ -158,6 +158,14 @@ impl Caller {
         self.judged(self.0.facts.check_calls(path))
     }
 
+    /// Checks that the caller has shown who it is. `path` is the path of a method.
+    ///
+    /// # Errors
+    /// UNAUTHENTICATED when the caller has shown nothing.
+    fn check_has_shown(&self, path: &str) -> Result<(), Status> {
+        self.judged(self.0.facts.check_has_shown(path))
+    }
+
     /// Puts the caller's own name in place of an empty one, if the caller is a user, and checks that the caller may act
     /// for the user that is then named.
     ///

@@ -345,10 +345,15 @@ impl Authority {
         Ok(Issued { certificate_pem, key_pem, serial })
     }
 
-    /// Forgets certificates that have ended long before `now`, if the records are full.
+    /// Forgets certificates that have ended long before `now`, if the records are full; of those that are not revoked, more
+    /// if that is not enough.
     pub fn forget_ended(&mut self, now: SystemTime) {
+        let now = time_of(now);
         if self.records.len() >= limits::AUTHORITY_RECORDS_MAX {
-            self.records.retain(|record| is_listed(record, time_of(now)));
+            self.records.retain(|record| is_listed(record, now));
+        }
+        if self.records.len() >= limits::AUTHORITY_RECORDS_MAX {
+            self.records.retain(|record| record.revoked.is_some() || record.not_after >= now);
         }
     }
 
@@ -382,12 +387,15 @@ impl Authority {
             }
             Revocation::Identity(identity) => {
                 let fits = |record: &&IssuedRecord| {
-                    record.identity == *identity && record.not_after >= now
+                    // One that has ended may still stand behind the address of a calendar.
+                    record.identity == *identity && is_listed(record, now)
                 };
                 let fitting = self.records.iter().filter(fits);
                 let serials: Vec<String> = fitting.map(|record| record.serial.clone()).collect();
                 if serials.is_empty() {
-                    let what = format!("a certificate of {identity} that has not ended");
+                    let days = limits::REVOKED_LISTED.as_us() / 86_400_000_000;
+                    let what =
+                        format!("a certificate of {identity} that has not ended {days} days ago");
                     return Err(missing(what));
                 }
                 serials
@@ -477,7 +485,7 @@ impl Authority {
 
 /// Whether a certificate has not ended for so long that a list could do without it.
 fn is_listed(record: &IssuedRecord, now: Time) -> bool {
-    record.not_after.saturating_add(limits::REVOCATION_LIST_LIFETIME) >= now
+    record.not_after.saturating_add(limits::REVOKED_LISTED) >= now
 }
 
 /// What a certificate may be used for. Nobody connects to users, operators and auditors.

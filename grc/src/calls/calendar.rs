@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use coalloc_common::invalid::check_range;
 use coalloc_common::limits;
-use coalloc_net::authorization::absent::AbsentUsers;
+use coalloc_net::authorization::absent::{AbsentRight, AbsentUsers};
 use coalloc_net::authorization::{Caller, Proof};
 use coalloc_net::convert::{span_from_wire, time_to_wire, user_name};
 use coalloc_net::identity::settings::Access;
@@ -17,6 +17,7 @@ use coalloc_net::secret::Secret;
 use coalloc_net::status;
 use coalloc_proto::v1;
 use coalloc_proto::v1::ReservationState as State;
+use coalloc_protocol::Causer;
 use coalloc_protocol::coordinator::{
     CalendarAddress, CalendarInput, CalendarReply, Coordinator, CoordinatorInput, OwnerProof,
 };
@@ -150,7 +151,8 @@ impl GrcService {
     ) -> Result<v1::RevokeCalendarAddressResponse, Status> {
         let user = seen_user(caller, &wire.user)?;
         let shown = user.clone();
-        let input = |token| CoordinatorInput::Calendar(CalendarInput::Revoke { user, token });
+        let input =
+            |token| CoordinatorInput::Calendar(CalendarInput::Revoke { user, digest: None, token });
         let revoked = self.handle.call(&self.causer, input).await? == CalendarReply::Done;
         if revoked {
             tracing::info!(user = %shown, "the address of a calendar was revoked");
@@ -167,9 +169,10 @@ impl GrcService {
         wire: v1::ReadCalendarRequest,
     ) -> Result<v1::ReadCalendarResponse, Status> {
         let v1::ReadCalendarRequest { secret, page_token } = wire;
+        // Whoever guesses is held up as whoever is denied, and all for the same time.
+        let denied_at = tokio::time::Instant::now() + limits::DENIAL_PAUSE.to_std();
         let Some(user) = self.calendar_owner(&secret).await? else {
-            // Whoever guesses is held up as whoever is denied.
-            tokio::time::sleep(limits::DENIAL_PAUSE.to_std()).await;
+            tokio::time::sleep_until(denied_at).await;
             return Err(status::no_calendar());
         };
         let states = STATES.into_iter().map(Into::into).collect();
@@ -186,19 +189,28 @@ impl GrcService {
     async fn calendar_owner(&self, secret: &str) -> Result<Option<String>, Status> {
         let Some(secret) = Secret::shown(secret) else { return Ok(None) };
         let (digest, now) = (secret.digest(), self.handle.now().wall);
+        let CalendarReaders { owners, lookups } = &self.calendar_readers;
+        // The semaphore is never closed.
+        let permit = Arc::clone(lookups).acquire_owned().await.map_err(|_| status::stopping())?;
         let look = move |core: &Coordinator| {
+            // The caller may be gone by now. The turn that it takes still counts.
+            let _permit = permit;
             let (user, address) = core.calendar_by_digest(&digest, now)?;
             Some((user.clone(), address.clone()))
         };
-        let CalendarReaders { owners, lookups } = &self.calendar_readers;
-        let found = {
-            // The semaphore is never closed.
-            let _permit = lookups.acquire().await.map_err(|_| status::stopping())?;
-            self.handle.read(look).await?
-        };
-        let Some((user, address)) = found else { return Ok(None) };
-        if !owners.may_call(LIST, &user, &address.proof, address.made) {
-            return Ok(None);
+        let Some((user, address)) = self.handle.read(look).await? else { return Ok(None) };
+        match owners.judge(LIST, &user, &address.proof, address.made) {
+            AbsentRight::Granted => {}
+            AbsentRight::Denied => return Ok(None),
+            AbsentRight::Revoked => {
+                // A list forgets what has ended long ago. So the address must not wait for that.
+                let digest = Some(address.digest);
+                let input = |token| {
+                    CoordinatorInput::Calendar(CalendarInput::Revoke { user, digest, token })
+                };
+                self.handle.call(&Causer::Itself, input).await?;
+                return Ok(None);
+            }
         }
         owners.count(&user)?;
         Ok(Some(user.to_string()))
@@ -207,10 +219,27 @@ impl GrcService {
 
 /// What a calendar needs of a reservation: an address passes through many programs, so it shows no more.
 fn for_calendar(one: v1::Reservation) -> v1::Reservation {
+    let placement = |of: v1::Placement| v1::Placement {
+        site: of.site,
+        at: of.at,
+        cpus: of.cpus,
+        ..Default::default()
+    };
+    let route = |of: v1::Route| v1::Route {
+        from: of.from,
+        to: of.to,
+        bandwidth_bps: of.bandwidth_bps,
+        ..Default::default()
+    };
     let plan = one.plan.map(|plan| v1::Plan {
         window: plan.window,
-        placements: plan.placements,
-        routes: plan.routes,
+        placements: plan.placements.into_iter().map(placement).collect(),
+        routes: plan.routes.into_iter().map(route).collect(),
+        ..Default::default()
+    });
+    let workflow = one.workflow.map(|of| v1::WorkflowSummary {
+        activities: of.activities,
+        sites: of.sites,
         ..Default::default()
     });
     v1::Reservation {
@@ -221,8 +250,7 @@ fn for_calendar(one: v1::Reservation) -> v1::Reservation {
         plan,
         created: one.created,
         version: one.version,
-        workflow: one.workflow,
-        equipment_trouble: one.equipment_trouble,
+        workflow,
         ..Default::default()
     }
 }
@@ -236,7 +264,17 @@ mod tests {
         let plan = v1::Plan {
             digest: "d".into(),
             window: Some(v1::Window::default()),
-            placements: vec![v1::Placement::default()],
+            placements: vec![v1::Placement {
+                cpus: 4,
+                others: vec![v1::KindAmount::default()],
+                ..Default::default()
+            }],
+            routes: vec![v1::Route {
+                bandwidth_bps: 7,
+                via: vec!["X1".into()],
+                paths: vec!["A-X1".into()],
+                ..Default::default()
+            }],
             segments: vec![v1::Segment::default()],
             ..Default::default()
         };
@@ -247,6 +285,12 @@ mod tests {
             version: 2,
             request: Some(v1::CoAllocationRequest::default()),
             servers: vec![v1::GrantedServers::default()],
+            workflow: Some(v1::WorkflowSummary {
+                activities: 3,
+                transfers: 2,
+                ..Default::default()
+            }),
+            equipment_trouble: vec![v1::EquipmentTrouble::default()],
             plan: Some(plan),
             ..Default::default()
         };
@@ -256,9 +300,11 @@ mod tests {
             version: 2,
             plan: Some(v1::Plan {
                 window: Some(v1::Window::default()),
-                placements: vec![v1::Placement::default()],
+                placements: vec![v1::Placement { cpus: 4, ..Default::default() }],
+                routes: vec![v1::Route { bandwidth_bps: 7, ..Default::default() }],
                 ..Default::default()
             }),
+            workflow: Some(v1::WorkflowSummary { activities: 3, ..Default::default() }),
             ..Default::default()
         };
         assert_eq!(for_calendar(whole), expected);

@@ -6,9 +6,11 @@
 //! * A token has to be of an issuer that is still configured, for a user of the same name.
 //! * What was made in plain text proves nothing to a coordinator that wants proofs.
 //!
-//! Whose calls are too many is counted as if the user were there. Left out: what is asked for. Source:
+//! What is done for it is counted apart from its calls: whoever has got hold of what stands for the user must not keep the user
+//! from calling. Left out: what is asked for. Source:
 //! docs/adr/0059-calendar-addresses.md.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -19,8 +21,10 @@ use coalloc_protocol::coordinator::OwnerProof;
 use rustls::pki_types::CertificateDer;
 use tonic::Status;
 
+use super::call_rates::{CallQuotas, CallRates};
 use super::layer::{Authorization, AuthorizationLayer};
 use super::{Caller, Proof};
+use crate::identity::Disbelief;
 use crate::identity::settings::Access;
 use crate::identity::store::IdentityStore;
 use crate::identity::trust::Use;
@@ -48,11 +52,24 @@ impl Caller {
     }
 }
 
+/// Whether a user who is not there may do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AbsentRight {
+    /// It may.
+    Granted,
+    /// It may not now. What is configured or believed may change.
+    Denied,
+    /// It may not any more: a certificate by which it had proven who it is was revoked.
+    Revoked,
+}
+
 /// Judges users who are not there.
 #[derive(Debug, Clone)]
 pub struct AbsentUsers {
     judge: AuthorizationLayer,
     store: Option<Arc<IdentityStore>>,
+    /// What users do while they are not there has a share of its own.
+    rates: Arc<CallRates>,
 }
 
 impl AbsentUsers {
@@ -60,45 +77,69 @@ impl AbsentUsers {
     #[must_use]
     pub fn of(access: &Access) -> Self {
         let store = access.tls.as_ref().map(|tls| Arc::clone(tls.store()));
-        Self { judge: AuthorizationLayer::of(access), store }
+        let each = limits::CALENDAR_READS_PER_S;
+        let rates = Arc::new(CallRates::new(CallQuotas { each, users: BTreeMap::new() }));
+        Self { judge: AuthorizationLayer::of(access), store, rates }
     }
 
     /// Whether a user, by what it had proven at the time `at`, may still call the method at `path`.
     #[must_use]
-    pub fn may_call(&self, path: &str, user: &UserName, proof: &OwnerProof, at: Time) -> bool {
-        let Some(facts) = self.facts(user, proof, at) else { return false };
+    pub fn judge(&self, path: &str, user: &UserName, proof: &OwnerProof, at: Time) -> AbsentRight {
+        let facts = match self.facts(user, proof, at) {
+            Ok(facts) => facts,
+            Err(denied) => return denied,
+        };
         let is_same = facts.is_unjudged() || facts.user() == Some(user);
-        is_same && facts.check_calls(path).is_ok()
+        match is_same && facts.check_calls(path).is_ok() {
+            true => AbsentRight::Granted,
+            false => AbsentRight::Denied,
+        }
     }
 
-    fn facts(&self, user: &UserName, proof: &OwnerProof, at: Time) -> Option<CallerFacts> {
+    fn facts(
+        &self,
+        user: &UserName,
+        proof: &OwnerProof,
+        at: Time,
+    ) -> Result<CallerFacts, AbsentRight> {
+        const DENIED: AbsentRight = AbsentRight::Denied;
         let Authorization::Roster(roster) = &self.judge.authorization else {
-            return Some(CallerFacts::plain_text());
+            return Ok(CallerFacts::plain_text());
         };
         match proof {
-            OwnerProof::PlainText => None,
+            OwnerProof::PlainText => Err(DENIED),
             OwnerProof::Certificate(chain) => {
                 let der = chain.iter().map(|one| STANDARD_NO_PAD.decode(one).ok());
-                let chain: Vec<_> =
-                    der.map(|der| der.map(CertificateDer::from)).collect::<Option<_>>()?;
-                let owner = self.store.as_ref()?.verify_kept(&chain, Use::Client, at).ok()?;
-                Some(roster.identities.facts(&owner.identity))
+                let chain =
+                    der.map(|der| der.map(CertificateDer::from)).collect::<Option<Vec<_>>>();
+                let (chain, store) = chain.zip(self.store.as_ref()).ok_or(DENIED)?;
+                let owner = store.verify_kept(&chain, Use::Client, at);
+                let owner = owner.map_err(|disbelief| match disbelief {
+                    Disbelief::Invalid { reason: webpki::Error::CertRevoked, .. } => {
+                        AbsentRight::Revoked
+                    }
+                    _ => DENIED,
+                })?;
+                Ok(roster.identities.facts(&owner.identity))
             }
             OwnerProof::Token(issuer) => {
-                let speaks = roster.tokens.as_ref()?.speaks_for(issuer, user);
-                speaks.then(|| CallerFacts::user_only(user.clone()))
+                let tokens = roster.tokens.as_ref().ok_or(DENIED)?;
+                match tokens.speaks_for(issuer, user) {
+                    true => Ok(CallerFacts::user_only(user.clone())),
+                    false => Err(DENIED),
+                }
             }
         }
     }
 
-    /// Counts a call of the user, which may be one too many.
+    /// Counts what was done for the user while it was not there, which may be once too often.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED.
     pub fn count(&self, user: &UserName) -> Result<(), Status> {
-        match self.judge.authorization {
-            Authorization::PlainText => Ok(()),
-            Authorization::Roster(_) => self.judge.count_user(user),
+        if matches!(self.judge.authorization, Authorization::PlainText) {
+            return Ok(());
         }
+        self.judge.count_in(&self.rates, user)
     }
 }

@@ -140,7 +140,13 @@ impl AuthorizationLayer {
     /// Who makes a request, if the caller may make it.
     fn judge<B>(&self, request: &Request<B>) -> Result<Caller, tonic::Status> {
         let caller = self.authorization.caller(request)?;
-        caller.check_calls(request.uri().path())?;
+        let path = request.uri().path();
+        caller.check_calls(path)?;
+        // A call that was not made in this process has a connection. The message of a stranger would be read whole, and its
+        // connection keep its place meanwhile. The web listener, by which strangers call, bounds both.
+        if request.extensions().get::<CallConnection>().is_some() {
+            caller.check_has_shown(path)?;
+        }
         self.count(&caller)?;
         Ok(caller)
     }
@@ -159,12 +165,14 @@ impl AuthorizationLayer {
 
     /// Counts an allowed call of a user, which may be one too many.
     fn count(&self, caller: &Caller) -> Result<(), tonic::Status> {
-        caller.user().map_or(Ok(()), |user| self.count_user(user))
+        match (&self.call_rates, caller.user()) {
+            (Some(rates), Some(user)) => self.count_in(rates, user),
+            _ => Ok(()),
+        }
     }
 
-    /// Counts a call of this user.
-    pub(super) fn count_user(&self, user: &UserName) -> Result<(), tonic::Status> {
-        let Some(rates) = &self.call_rates else { return Ok(()) };
+    /// Counts a call of this user among these.
+    pub(super) fn count_in(&self, rates: &CallRates, user: &UserName) -> Result<(), tonic::Status> {
         rates.count(user, self.clock.now().boot).map_err(|over| {
             metrics::net().calls_over_quota.inc();
             status::too_many_calls(user.as_str(), over.most, over.retry_after)

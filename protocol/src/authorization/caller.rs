@@ -140,6 +140,18 @@ impl CallerFacts {
         })
     }
 
+    /// Checks that the caller has shown who it is, or that nothing is judged here. `path` is the path of a method.
+    ///
+    /// # Errors
+    /// When it has shown nothing.
+    pub fn check_has_shown(&self, path: &str) -> Result<(), Denial> {
+        if !matches!(self.shown, ShownProof::Nothing) {
+            return Ok(());
+        }
+        let method = path.rsplit('/').next().unwrap_or_default().to_owned();
+        Err(Denial::Unproven { method, parties: Parties::of(&[Party::Identified]) })
+    }
+
     /// Checks that the caller may act for a user: a user for itself, an operator for anybody.
     ///
     /// # Errors

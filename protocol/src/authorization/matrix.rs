@@ -85,7 +85,7 @@ pub const ROWS: &[(&str, Parties)] = &[
     ("/coalloc.v1.Coordinator/Plan", USERS),
     ("/coalloc.v1.Coordinator/PlanTask", USERS),
     ("/coalloc.v1.Coordinator/Provision", USERS),
-    // The secret in the message is the proof.
+    // The secret in the message is the proof. Over gRPC whoever calls has to show an identity besides.
     ("/coalloc.v1.Coordinator/ReadCalendar", ANYBODY),
     ("/coalloc.v1.Coordinator/ReadPicture", STAFF),
     ("/coalloc.v1.Coordinator/Release", USERS),

@@ -59,6 +59,8 @@ pub enum CalendarInput {
     Revoke {
         /// The user.
         user: UserName,
+        /// Only the address with this digest; `None`: whichever it is.
+        digest: Option<String>,
         /// The caller that waits for the answer.
         token: Token<CalendarReply>,
     },
@@ -115,7 +117,9 @@ impl Coordinator {
             CalendarInput::Make { user, address, token } => {
                 (token, self.make_calendar(user, address, now, out))
             }
-            CalendarInput::Revoke { user, token } => (token, self.revoke_calendar(user, now, out)),
+            CalendarInput::Revoke { user, digest, token } => {
+                (token, self.revoke_calendar(user, digest.as_deref(), now, out))
+            }
         };
         out.reply(Reply::Calendar(token, reply));
     }
@@ -146,9 +150,17 @@ impl Coordinator {
         CalendarReply::Done
     }
 
-    fn revoke_calendar(&mut self, user: UserName, now: Now, out: &mut StepOutput) -> CalendarReply {
-        let is_known = self.calendar_of(&user, now.wall).is_some();
-        if self.calendars.of.contains_key(&user) {
+    fn revoke_calendar(
+        &mut self,
+        user: UserName,
+        digest: Option<&str>,
+        now: Now,
+        out: &mut StepOutput,
+    ) -> CalendarReply {
+        let is_meant =
+            |address: &CalendarAddress| digest.is_none_or(|digest| digest == address.digest);
+        let is_known = self.calendar_of(&user, now.wall).is_some_and(is_meant);
+        if self.calendars.of.get(&user).is_some_and(is_meant) {
             self.record(CoordinatorRecord::CalendarChanged { user, address: None, at: now }, out);
         }
         if is_known { CalendarReply::Done } else { CalendarReply::NothingToRevoke }

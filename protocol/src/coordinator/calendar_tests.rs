@@ -31,7 +31,12 @@ fn make(bench: &mut Bench, name: &str, digest: &str, ms: i64) -> CalendarReply {
 }
 
 fn revoke(bench: &mut Bench, name: &str, ms: i64) -> CalendarReply {
-    done(bench, CalendarInput::Revoke { user: user(name), token: Token::new(OTHER) }, ms)
+    revoke_only(bench, name, None, ms)
+}
+
+fn revoke_only(bench: &mut Bench, name: &str, digest: Option<&str>, ms: i64) -> CalendarReply {
+    let (user, digest, token) = (user(name), digest.map(str::to_owned), Token::new(OTHER));
+    done(bench, CalendarInput::Revoke { user, digest, token }, ms)
 }
 
 /// Whose calendar it is.
@@ -57,6 +62,9 @@ fn a_new_address_takes_the_place_of_the_old_one_until_it_is_revoked() {
     assert_eq!(make(&mut bench, "alice", "d1", 10), CalendarReply::Done);
     assert_eq!(make(&mut bench, "bob", "d2", 11), CalendarReply::Done);
     assert_eq!(make(&mut bench, "alice", "d3", 12), CalendarReply::Done);
+    // Whoever ends the old one comes too late, and leaves the new one.
+    let late = revoke_only(&mut bench, "alice", Some("d1"), 12);
+    assert_eq!(late, CalendarReply::NothingToRevoke);
     let check = |core: &Coordinator| {
         let owners = ["d1", "d2", "d3", "", "alice"].map(|digest| owner(core, digest, 20));
         assert_eq!(owners, [None, Some("bob".into()), Some("alice".into()), None, None]);

@@ -8,6 +8,8 @@
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
+use coalloc_common::InvalidField;
+use coalloc_net::status;
 use coalloc_proto::v1;
 use form_urlencoded::Serializer;
 use http::{HeaderMap, Response, StatusCode};
@@ -73,7 +75,7 @@ fn about(visitor: &Visitor, known: &v1::GetCalendarAddressResponse) -> Markup {
     html! {
         p {
             "A calendar program cannot sign in. It reads the reservations of " b { (user) } " at a secret address: whoever knows that "
-            "may read them, and can do nothing else. It ends by itself after 90 days, and earlier when you revoke it or "
+            "may read them, and can do nothing else. One made here ends by itself after 90 days, and earlier when you revoke it or "
             (user) " may not see reservations any more."
         }
         @match expires {
@@ -115,20 +117,20 @@ pub(super) async fn change(
         Err(response) => return response,
     };
     let (user, mut calls) = (form.field("user"), PageCalls::new(&state, &visitor));
-    if form.field("do") != "make" {
-        return match calls.revoke_calendar_address(user).await {
-            Ok(()) => redirect(&path(user)),
-            Err(status) => visitor::failed(&visitor, FRAME.here, &status),
-        };
-    }
-    match calls.make_calendar_address(user).await {
-        Ok(made) => {
+    let answer = match form.field("do") {
+        "make" => calls.make_calendar_address(user).await.map(|made| {
             let web = own_address(&state, &headers).unwrap_or_default();
             let made = made_page(&format!("{web}{}", made.path), &made, user);
             respond(&visitor, StatusCode::OK, FRAME, &made)
-        }
-        Err(status) => visitor::failed(&visitor, FRAME.here, &status),
-    }
+        }),
+        "revoke" => calls.revoke_calendar_address(user).await.map(|()| redirect(&path(user))),
+        other => Err(status::invalid(&InvalidField::new(
+            "do",
+            InvalidField::quoted(other),
+            "make, revoke",
+        ))),
+    };
+    answer.unwrap_or_else(|status| visitor::failed(&visitor, FRAME.here, &status))
 }
 
 fn made_page(address: &str, made: &v1::MakeCalendarAddressResponse, user: &str) -> Markup {

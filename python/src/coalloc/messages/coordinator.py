@@ -302,9 +302,9 @@ class MakeCalendarAddressResponse(Value):
 
     _message_type: ClassVar[type[Message]] = coordinator_pb2.MakeCalendarAddressResponse
 
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     """The secret, 64 hexadecimal digits."""
-    path: str = ""
+    path: str = field(default="", repr=False)
     """Where the web listener has the calendar: `/calendar/SECRET.ics`."""
     expires: datetime | None = None
     """When the address ends."""
