@@ -272,7 +272,7 @@ async fn a_workflow_is_booked_whole_and_stays_the_same_over_restarts() {
         assert_eq!(paged(&federation, "beam", size).await, (plan.clone(), pages));
     }
     let none = client(&federation).get_workflow(v1::GetWorkflowRequest::default()).await;
-    assert_eq!(none.unwrap_err().code(), Code::NotFound);
+    assert_eq!(none.unwrap_err().code(), Code::InvalidArgument);
     // The ledger alone can answer after a restart.
     federation.kill("grc");
     federation.spawn("grc");

@@ -394,8 +394,9 @@ impl Authority {
                 let serials: Vec<String> = fitting.map(|record| record.serial.clone()).collect();
                 if serials.is_empty() {
                     let days = limits::REVOKED_LISTED.as_us() / 86_400_000_000;
-                    let what =
-                        format!("a certificate of {identity} that has not ended {days} days ago");
+                    let what = format!(
+                        "a certificate of {identity} that has ended less than {days} days ago, or not yet"
+                    );
                     return Err(missing(what));
                 }
                 serials

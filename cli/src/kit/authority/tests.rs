@@ -234,15 +234,15 @@ fn the_list_has_exactly_what_was_revoked_and_its_number_grows() {
     assert_eq!(again, revoked);
     authority.crl_pem(later).unwrap();
     assert!(list(&authority).number > first.number);
-    // What has ended for a month is not listed any more.
-    authority.crl_pem(now() + 60 * DAY).unwrap();
+    // What has ended for a year is not listed any more.
+    authority.crl_pem(now() + (30 + 366) * DAY).unwrap();
     assert_eq!(list(&authority).revoked.len(), 1);
-    authority.crl_pem(now() + 61 * DAY).unwrap();
+    authority.crl_pem(now() + (31 + 366) * DAY).unwrap();
     assert_eq!(list(&authority).revoked.len(), 0);
 }
 
 #[test]
-fn an_identity_is_revoked_with_all_certificates_that_have_not_ended() {
+fn an_identity_is_revoked_with_all_certificates_that_may_still_stand_behind_something() {
     let mut authority = north();
     let short = Validity::lasting(now(), DAY);
     let ended = authority.issue(&grc(), short).unwrap().serial;
@@ -253,8 +253,12 @@ fn an_identity_is_revoked_with_all_certificates_that_have_not_ended() {
     let later = now() + 2 * DAY;
     let revoked = authority.revoke(Revocation::Identity(&grc()), later).unwrap();
     let serials: Vec<&str> = revoked.iter().map(|record| record.serial.as_str()).collect();
-    assert_eq!(serials, [&one, &other]);
-    assert!(!serials.contains(&ended.as_str()));
+    assert_eq!(serials, [&ended, &one, &other]);
+    // Two days of a certificate of one day are over, and a year.
+    let bob = identity("spiffe://north.example/coalloc/user/bob");
+    authority.issue(&bob, short).unwrap();
+    let late = authority.revoke(Revocation::Identity(&bob), now() + (2 + 366) * DAY).unwrap_err();
+    assert!(late.to_string().contains("ended less than 366 days ago"), "{late}");
     let nobody = identity("spiffe://north.example/coalloc/user/nobody");
     for which in [Revocation::Identity(&nobody), Revocation::Serial("4f")] {
         let error = authority.revoke(which, later).unwrap_err();
