@@ -121,7 +121,9 @@ impl Mistake<'_> {
         ];
         let said = |(said, _): &&(&str, &str)| self.problem.contains(said);
         if let Some((_, sentence)) = of_values.iter().find(said) {
-            return Some(format!("`{}` {sentence}", self.value()));
+            // Where nothing is written, the line shows it.
+            let value = Some(self.value()).filter(|value| !value.is_empty());
+            return Some(format!("`{}` {sentence}", value.unwrap_or_else(|| self.written())));
         }
         // The first match counts, so particular messages come before general ones.
         let shapes = [
