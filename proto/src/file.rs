@@ -408,7 +408,7 @@ duration: 3600s
             (format!("{YAML}---\n{YAML}"), "13: `sites:` begins or belongs to a second document"),
             (String::new(), "1: the file has no content"),
             ("# later\n\n".into(), "1: the file has no content"),
-            ("{\"sites\": {}}".into(), "1: sites: `{}` appears where a list"),
+            ("{\"sites\": {}}".into(), "1: sites: `{\"sites\": {}}` appears where a list"),
             ("{\"sites\": [1]}".into(), "1: sites[0]: `1` appears where fields"),
             ("{\"user\": 3}".into(), "1: user: `3` appears where text is expected"),
             ("{\"user\": \"a\",\n}".into(), "2: `}` follows a comma"),
