@@ -351,7 +351,8 @@ impl ParsedRequest {
         refused: impl IntoIterator<Item = &'a v1::Refusal>,
     ) -> &'static str {
         let is_of_start = |why: &v1::Refusal| {
-            !matches!(why.reason(), v1::Reason::BeyondCapacity | v1::Reason::OutsideHorizon)
+            use v1::Reason as R;
+            !matches!(why.reason(), R::BeyondCapacity | R::OutsideHorizon | R::Unreachable)
         };
         if !refused.into_iter().any(is_of_start) {
             return "";

@@ -1,3 +1,5 @@
+//! What a plot shows: texts on the page and apart, intervals within what can be, lines that are told apart without colours.
+
 use super::*;
 use crate::kit::drawing::Element;
 

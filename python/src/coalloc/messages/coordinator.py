@@ -358,8 +358,7 @@ class ReadCalendarResponse(Value):
     reservations: Sequence[Reservation] = ()
     """The reservations that are booked or being held, or were, in the order in which they were
     made. Of each there is who reserved it, its ids, its state and version, when it was made,
-    when and where it is and how much of what, and what is wrong with it at the equipment. All
-    other fields are unset.
+    when and where it is, and how many CPUs and bit/s. All other fields are unset.
     """
     next_page_token: str = ""
     """The token of the next page. Empty: this is the last one."""
